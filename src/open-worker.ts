@@ -3,7 +3,7 @@ import { type ArtifactSettings, artifactSettings } from "./artifacts/settings.ts
 import { checkRedisUrl } from "./broker/redis/client/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import { RedisWorker } from "./broker/redis/worker/worker.ts"
-import { partitionOf } from "./engine/ids.ts"
+import { jobPartition } from "./engine/ids.ts"
 import { engineSettings } from "./engine/settings.ts"
 import { UmbraError } from "./errors.ts"
 import { type Log, silentLog } from "./log.ts"
@@ -85,7 +85,7 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
     sendRemainingLogs: () => logs.close(),
     handlers,
     concurrency: settings.concurrency,
-    partitionOf,
+    jobPartition,
     version,
     log,
   })

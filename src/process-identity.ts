@@ -39,7 +39,7 @@ export function isVisible(other: ProcessIdentity, own: ProcessIdentity): boolean
 }
 
 /** "unknown" where this process cannot see the other one: only a heartbeat can tell. */
-export function lifeOf(other: ProcessIdentity, own: ProcessIdentity): Life {
+export function checkLife(other: ProcessIdentity, own: ProcessIdentity): Life {
   if (!isVisible(other, own)) return "unknown"
   if (!pidExists(other.pid)) return "dead"
   const stat = processStat(other.pid)

@@ -4,7 +4,7 @@ import { checkRedisUrl } from "./broker/redis/client/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import type { Runner } from "./broker/runner.ts"
 import type { Clock } from "./engine/clock.ts"
-import { partitionOf } from "./engine/ids.ts"
+import { jobPartition } from "./engine/ids.ts"
 import type { EngineSettings } from "./engine/settings.ts"
 import type { FeedSettings } from "./feed/settings.ts"
 import type { Log } from "./log.ts"
@@ -58,5 +58,5 @@ export function redisParts(
   parts: Pick<RedisBrokerParts, "log" | "store" | "storeLogs">,
 ) {
   if (redisUrl === undefined) return null
-  return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), partitionOf, ...parts }
+  return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), jobPartition, ...parts }
 }

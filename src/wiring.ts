@@ -255,7 +255,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     registrations: submissions.registrations,
     handlers,
     fold: id => queries.fold(id),
-    ownerOf: async id => (await journal.readJob(id))?.owner ?? null,
+    readOwner: async id => (await journal.readJob(id))?.owner ?? null,
     findRepeated: (content, options) => submissions.findRepeated(content, options),
     submit: fork => submissions.submitFork(fork),
     statistics: of => nodeExpectations(queries.statistics, of),

@@ -13,10 +13,10 @@ import {
   type ArtifactAccess,
   type ArtifactContent,
   type GetOptions,
-  hashOf,
   noArtifact,
   openArtifact,
   type PutOptions,
+  parseArtifactHash,
   removedArtifact,
   storeArtifact,
 } from "./transfer.ts"
@@ -74,11 +74,11 @@ export class Artifacts {
 
   /** Throws E802 if the owner has no such artifact, E803 if its content was removed. */
   async describe(reference: { readonly artifact: string } | string, { owner = localOwner }: Owned = {}) {
-    return viewOf(await this.#row(reference, owner))
+    return artifactView(await this.#row(reference, owner))
   }
 
   async #row(reference: unknown, owner: string): Promise<ArtifactRow> {
-    const hash = hashOf(reference)
+    const hash = parseArtifactHash(reference)
     const row = await this.#parts.rows.read({ owner, hash })
     if (row === null) throw noArtifact(hash)
     if (row.removedAt !== null) throw removedArtifact(hash)
@@ -102,7 +102,7 @@ export class Artifacts {
   /** In the order of their hashes; `next`: `after` of the next page. `jobId`: those that this job refers to. */
   async list({ owner = localOwner, jobId, after, limit = 100 }: ListArtifacts = {}): Promise<ArtifactPage> {
     const rows = await this.#parts.rows.list({ owner, jobId, after, limit: limit + 1 })
-    const artifacts = rows.slice(0, limit).map(viewOf)
+    const artifacts = rows.slice(0, limit).map(artifactView)
     return { artifacts, next: rows.length > limit ? artifacts.at(-1)!.artifact : null }
   }
 
@@ -113,7 +113,7 @@ export class Artifacts {
   ): Promise<void> {
     const { rows, now } = this.#parts
     const content = this.#content()
-    const hash = hashOf(reference)
+    const hash = parseArtifactHash(reference)
     const at = now()
     const { outcome, key } = await rows.remove({ owner, hash, at, claimedBefore: at - GRACE_MS, force })
     if (outcome === "missing") throw noArtifact(hash)
@@ -170,7 +170,15 @@ export interface ListArtifacts extends Owned {
   readonly limit?: number | undefined
 }
 
-function viewOf({ hash, name, type, bytes, createdAt, lastPutAt, removedAt }: ArtifactRow): ArtifactView {
+function artifactView({
+  hash,
+  name,
+  type,
+  bytes,
+  createdAt,
+  lastPutAt,
+  removedAt,
+}: ArtifactRow): ArtifactView {
   return {
     ...{ artifact: hash, name, type, bytes, created_at: isoTime(createdAt), last_put_at: isoTime(lastPutAt) },
     removed_at: removedAt === null ? null : isoTime(removedAt),

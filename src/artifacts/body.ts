@@ -16,7 +16,7 @@ const READ_BYTES = 256 * 1024
 /** A larger chunk is split: hashing it at once would block the event loop. */
 const CHUNK_BYTES = 1024 * 1024
 
-export async function* bytesOf(
+export async function* bodyChunks(
   body: Exclude<ArtifactBody, URL>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   if (typeof body === "string") yield* split(Buffer.from(body))

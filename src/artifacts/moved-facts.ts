@@ -17,9 +17,9 @@ import { failpoint } from "../failpoints.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { JournalFeed } from "../journal/port/feed.ts"
 import type { Batch, FactRow, Journal, NewFact } from "../journal/port/journal.ts"
-import { bytesOf } from "./body.ts"
+import { bodyChunks } from "./body.ts"
 import type { ContentStore } from "./content-store.ts"
-import { contentPlaceOf, noContentStore, openContentStore } from "./open.ts"
+import { configuredContentPlace, noContentStore, openContentStore } from "./open.ts"
 
 /** Owners have no control characters in their names. */
 export const MOVED_OWNER = "\u0001outputs"
@@ -76,7 +76,7 @@ export function withMovedFacts(journal: Journal, options: MovedFactsOptions): Jo
     readFactPage: async query => moved.restored(await journal.readFactPage(query), query.inlineBytes),
     readFact: async (jobId, seq) => {
       const data = await journal.readFact(jobId, seq)
-      const stub = stubOf(data)
+      const stub = parseStub(data)
       return stub === null ? data : moved.text({ jobId, seq }, stub)
     },
   }
@@ -93,7 +93,7 @@ export function withMovedFacts(journal: Journal, options: MovedFactsOptions): Jo
 
 /** Of a process that only reads, with the content store that the settings name. */
 export function readingMovedFacts(journal: Journal, location: string): Journal {
-  const place = contentPlaceOf(location)
+  const place = configuredContentPlace(location)
   return withMovedFacts(journal, {
     ...{ content: place && openContentStore(place), outputBytes: null, now: Date.now },
   })
@@ -111,7 +111,7 @@ function overriding<T extends object>(target: T, own: Partial<T>): T {
   })
 }
 
-function stubOf(data: string | null): Stub | null {
+function parseStub(data: string | null): Stub | null {
   return data?.startsWith(MARK) ? (JSON.parse(data) as { readonly $moved: Stub }).$moved : null
 }
 
@@ -208,7 +208,7 @@ class MovedFacts {
     try {
       const signal = AbortSignal.timeout(WRITE_MS)
       const limits = { maxBytes: Number.MAX_SAFE_INTEGER, type: TYPE, signal }
-      const { hash, bytes, key } = await content!.write(MOVED_OWNER, bytesOf(text), limits)
+      const { hash, bytes, key } = await content!.write(MOVED_OWNER, bodyChunks(text), limits)
       const row = await this.#journal.artifacts.put({
         ...{ owner: MOVED_OWNER, hash, key, bytes, name: "output", type: TYPE, at: now() },
       })
@@ -231,7 +231,7 @@ class MovedFacts {
     if (!rows.some(({ data }) => data?.startsWith(MARK))) return rows as T[]
     const restored: T[] = []
     for (const row of rows) {
-      const stub = stubOf(row.data)
+      const stub = parseStub(row.data)
       if (stub === null) restored.push(row)
       else {
         const { bytes } = stub

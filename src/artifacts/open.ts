@@ -32,19 +32,19 @@ export function contentPlace(
 }
 
 /** Of the database at this location, by the settings; null: none is configured. */
-export function contentPlaceOf(location: string): ContentPlace | null {
+export function configuredContentPlace(location: string): ContentPlace | null {
   return contentPlace(artifactSettings().location, dataFolder(location))
 }
 
 /** Opens no connection, and creates no folder before the first content. */
 export function openContentStore({ location, isTemporary }: ContentPlace): ContentStore {
-  if (schemeOf(location) === "s3") return new S3Store(readLocation(location))
+  if (parseScheme(location) === "s3") return new S3Store(readLocation(location))
   return openFolderStore(location, { isTemporary })
 }
 
 /** A folder, or a URL with a scheme that is known. */
 function checked(location: string): string {
-  const scheme = schemeOf(location)
+  const scheme = parseScheme(location)
   if (scheme === undefined) return location
   if (scheme === "s3") {
     readLocation(location)
@@ -56,7 +56,7 @@ function checked(location: string): string {
   )
 }
 
-function schemeOf(location: string): string | undefined {
+function parseScheme(location: string): string | undefined {
   return /^([a-z][a-z0-9+.-]+):\/\//i.exec(location)?.[1]?.toLowerCase()
 }
 

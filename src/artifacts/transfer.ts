@@ -7,7 +7,7 @@
 import { type ArtifactReference, isArtifactHash, type StoredArtifact } from "../core/artifacts.ts"
 import { UmbraError } from "../errors.ts"
 import { failpoint } from "../failpoints.ts"
-import { type ArtifactBody, bytesOf, checkBody } from "./body.ts"
+import { type ArtifactBody, bodyChunks, checkBody } from "./body.ts"
 import type { ContentRange, ContentStore } from "./content-store.ts"
 import type { ArtifactSettings } from "./settings.ts"
 
@@ -46,9 +46,9 @@ export async function storeArtifact(
   checkBody(body)
   const media = mediaType(type ?? (typeof body === "string" ? TEXT : BYTES))
   const { owner, content, rows } = access
-  const limit = await limitOf(access)
+  const limit = await uploadLimit(access)
   const { hash, bytes, key } = await limit.write(() =>
-    content.write(owner, bytesOf(body), { maxBytes: limit.maxBytes, type: media, signal }),
+    content.write(owner, bodyChunks(body), { maxBytes: limit.maxBytes, type: media, signal }),
   )
   failpoint("artifact.written")
   const writtenAt = performance.now()
@@ -79,7 +79,7 @@ interface Limit {
 }
 
 /** With a quota, the content may use what is left of the quota. Content of several writers at once may exceed it. */
-async function limitOf({ rows, settings }: ArtifactAccess): Promise<Limit> {
+async function uploadLimit({ rows, settings }: ArtifactAccess): Promise<Limit> {
   const { maxBytes, quotaBytes } = settings
   if (quotaBytes === null) return { maxBytes, write: write => write() }
   const left = Math.max(0, quotaBytes - (await rows.usedBytes()))
@@ -103,7 +103,7 @@ export async function openArtifact(
   reference: { readonly artifact: string } | string,
   { range }: GetOptions = {},
 ): Promise<ArtifactContent> {
-  const hash = hashOf(reference)
+  const hash = parseArtifactHash(reference)
   const row = await rows.find(hash)
   if (row === null) throw noArtifact(hash)
   if (row.key === null) throw removedArtifact(hash)
@@ -111,7 +111,7 @@ export async function openArtifact(
   return new ArtifactContent(row, await content.read(row.key, part))
 }
 
-export function hashOf(reference: unknown): string {
+export function parseArtifactHash(reference: unknown): string {
   const hash =
     typeof reference === "object" && reference !== null && "artifact" in reference
       ? reference.artifact

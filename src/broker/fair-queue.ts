@@ -75,7 +75,7 @@ export class FairQueue<T extends Queued> {
   }
 
   /** The highest priority among this owner's items; undefined: the owner has no items in this queue. */
-  priorityOf(owner: string): number | undefined {
+  highestPriority(owner: string): number | undefined {
     return this.#owners.get(owner)?.items.priority
   }
 
@@ -398,7 +398,7 @@ export class Lanes<T extends Queued> {
     let best: Lane<T> | undefined
     let highest = Number.NEGATIVE_INFINITY
     for (const lane of this.#lanes) {
-      const priority = lane.hasRoom ? lane.queue.priorityOf(owner) : undefined
+      const priority = lane.hasRoom ? lane.queue.highestPriority(owner) : undefined
       if (priority === undefined || priority < highest) continue
       if (best !== undefined && priority === highest && lane.turn > best.turn) continue
       best = lane

@@ -20,9 +20,9 @@ import { AttemptMetrics } from "./attempt-metrics.ts"
 import { type Lane, Lanes, type Queued } from "./fair-queue.ts"
 import { InterruptibleWait } from "./interruptible-wait.ts"
 import {
+  attemptName,
   type Broker,
   type KnownRun,
-  nameOf,
   type Outcome,
   type RemoteTaskEvents,
   type RunningTask,
@@ -119,11 +119,11 @@ export class LocalBroker implements Broker {
   }
 
   isRunningHere(task: TaskName): boolean {
-    return this.#attempts.get(nameOf(task))?.isRunning ?? false
+    return this.#attempts.get(attemptName(task))?.isRunning ?? false
   }
 
   runningTask(task: TaskName): RunningTask | null {
-    return this.#attempts.get(nameOf(task))?.running() ?? null
+    return this.#attempts.get(attemptName(task))?.running() ?? null
   }
 
   *aborted(): Iterable<string> {
@@ -134,7 +134,7 @@ export class LocalBroker implements Broker {
     const places = new Map<Lane<Attempt>, Map<string, number>>()
     return {
       of: task => {
-        const attempt = this.#attempts.get(nameOf(task))
+        const attempt = this.#attempts.get(attemptName(task))
         if (attempt === undefined) return { reason: "busy" }
         // Its start is being stored, or its handler is being loaded.
         if (attempt.isRunning) return { reason: "dispatching" }
@@ -142,7 +142,7 @@ export class LocalBroker implements Broker {
         const { lane } = attempt
         const inLane = places.get(lane) ?? new Map(lane.queue.order().map(({ key }, at) => [key, at + 1]))
         places.set(lane, inLane)
-        const position = inLane.get(nameOf(task))
+        const position = inLane.get(attemptName(task))
         return { reason: "busy", queued: inLane.size, ...(position === undefined ? {} : { position }) }
       },
     }
@@ -150,7 +150,7 @@ export class LocalBroker implements Broker {
 
   dispatch(task: Task): void {
     if (this.#draining) return
-    const key = nameOf(task)
+    const key = attemptName(task)
     if (this.#attempts.has(key)) return
     const lane = this.#lanes.of(task.handler)
     const attempt = new Attempt(key, task, lane, this.#pool, this.#roughTime())
@@ -178,7 +178,7 @@ export class LocalBroker implements Broker {
   }
 
   has(task: TaskName): boolean {
-    return this.#attempts.has(nameOf(task))
+    return this.#attempts.has(attemptName(task))
   }
 
   withdraw(task: TaskName): boolean {
@@ -188,7 +188,7 @@ export class LocalBroker implements Broker {
   }
 
   cancel(task: TaskName, reason = "The attempt is no longer needed.", known?: KnownRun): void {
-    const key = nameOf(task)
+    const key = attemptName(task)
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
     this.#attempts.delete(key)

@@ -301,11 +301,11 @@ export type CallAnswer = Outcome | "lost" | null
 export type Call = Pick<Task, "jobId" | "nodeId" | "handler" | "owner" | "workflow" | "config">
 
 /** `job/node/attempt`, or `job/node.item/attempt`. */
-export function nameOf({ jobId, node, item, attempt }: TaskName): string {
+export function attemptName({ jobId, node, item, attempt }: TaskName): string {
   return item === undefined ? `${jobId}/${node}/${attempt}` : `${jobId}/${node}.${item}/${attempt}`
 }
 
-export function nameFrom(text: string): TaskName {
+export function parseAttemptName(text: string): TaskName {
   const [jobId = "", place = "", attempt] = text.split("/")
   const [node, item] = place.split(".")
   const name = { jobId, node: Number(node), attempt: Number(attempt) }

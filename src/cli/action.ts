@@ -2,7 +2,7 @@ import type { Command } from "commander"
 import { json, owner, withTarget } from "./input/options.ts"
 
 /** Declares commands of a group, all on a target and with --owner and --json. `name`: the function that runs. */
-export function commandsOf<M>(group: Command, load: () => Promise<M>) {
+export function declareCommands<M>(group: Command, load: () => Promise<M>) {
   return (usage: string, summary: string, name: keyof M): Command =>
     withTarget(group.command(usage).summary(summary))
       .addOption(owner())

@@ -93,10 +93,10 @@ function atCursor(program: Command, words: readonly string[]): Cursor {
   const { command, positions, open, options } = walk(program, words.slice(0, -1))
   const wanted =
     open !== null
-      ? valuesOf(open, current)
+      ? listValues(open, current)
       : current.startsWith("-")
-        ? { candidates: optionsOf(command), known: null }
-        : operandsOf(command, positions)
+        ? { candidates: listOptions(command), known: null }
+        : listOperands(command, positions)
   const candidates = wanted.candidates.filter(({ text }) => text.startsWith(current))
   return { candidates, known: wanted.known, options }
 }
@@ -145,7 +145,7 @@ const lists: Readonly<Record<string, readonly string[]>> = {
   "--roles": roleNames,
 }
 
-function valuesOf(option: Option, current: string): Wanted {
+function listValues(option: Option, current: string): Wanted {
   if (option.argChoices !== undefined) return words(option.argChoices)
   const list = lists[option.long ?? ""]
   if (list !== undefined) {
@@ -158,13 +158,13 @@ function valuesOf(option: Option, current: string): Wanted {
   return { candidates: [], known: option.flags === "--after <job>" ? "job" : null }
 }
 
-function optionsOf(command: Command): Candidate[] {
+function listOptions(command: Command): Candidate[] {
   const help = { text: "--help", about: "show the command's options" }
   const visible = command.options.filter(({ hidden, long }) => !hidden && long)
   return [...visible.map(({ long, description }) => ({ text: long!, about: description })), help]
 }
 
-function operandsOf(command: Command, positions: number): Wanted {
+function listOperands(command: Command, positions: number): Wanted {
   const below = command.createHelp().visibleCommands(command)
   if (below.length > 0)
     return { candidates: below.map(one => ({ text: one.name(), about: one.summary() })), known: null }

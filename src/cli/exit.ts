@@ -18,7 +18,7 @@ export const earlyExit = {
   report: (message: string): void => void process.stderr.write(`umbra: E602 ${message}\n`),
 }
 
-export function exitCodeOf(errorCode: string): number {
+export function exitCodeFor(errorCode: string): number {
   return Object.hasOwn(errorTable, errorCode)
     ? errorTable[errorCode as keyof typeof errorTable].exitCode
     : exitCode.failed

@@ -6,7 +6,7 @@
 import { Console } from "node:console"
 import { CommanderError } from "commander"
 import { UmbraError } from "../errors.ts"
-import { earlyExit, exitCode, exitCodeOf } from "./exit.ts"
+import { earlyExit, exitCode, exitCodeFor } from "./exit.ts"
 import { guardStream, printable } from "./output/terminal.ts"
 import { umbraProgram } from "./program.ts"
 
@@ -24,7 +24,7 @@ program.hook("preAction", (_, command) => {
   if (json || format === "json") globalThis.console = new Console(process.stderr, process.stderr)
 })
 
-function codeOf(error: unknown): number {
+function reportError(error: unknown): number {
   if (error instanceof CommanderError) {
     if (error.code === "commander.unknownOption" && error.message.includes("'--server'"))
       process.stderr.write(
@@ -34,7 +34,7 @@ function codeOf(error: unknown): number {
   }
   if (!(error instanceof UmbraError)) throw error
   process.stderr.write(`umbra: ${error.code} ${error.message.split("\n").map(printable).join("\n")}\n`)
-  return exitCodeOf(error.code)
+  return exitCodeFor(error.code)
 }
 
 // A reader that closes the pipe (`umbra graph … | head`) is not an error, and a job that runs here continues without it.
@@ -81,7 +81,7 @@ Object.assign(process, {
 try {
   await program.parseAsync()
 } catch (error) {
-  process.exitCode = codeOf(error)
+  process.exitCode = reportError(error)
 }
 hasFinished = true
 // A module of handlers may hold timers or connections, which must not keep a finished command alive.

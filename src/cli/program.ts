@@ -1,7 +1,7 @@
 /** The commands and their options. The code of a command is imported when it runs. */
 import { Argument, Command, Option } from "commander"
 import { version } from "../version.ts"
-import { commandsOf, run } from "./action.ts"
+import { declareCommands, run } from "./action.ts"
 import { artifactsProgram } from "./artifacts/program.ts"
 import * as options from "./input/options.ts"
 import { jobsProgram } from "./jobs/program.ts"
@@ -341,7 +341,7 @@ function targetCommands(program: Command): void {
 
 function workflowsProgram(): Command {
   const workflows = new Command("workflows").summary("list, show, compare, delete and pause stored workflows")
-  const command = commandsOf(workflows, () => import("./commands/workflows.ts"))
+  const command = declareCommands(workflows, () => import("./commands/workflows.ts"))
   command("list", "list workflows by name", "list")
   command("show <name>", "show a workflow: name, or name@3 for one version", "show")
   command("diff <name> <from> <to>", "compare two versions: `workflows diff order 1 2`", "diff")
@@ -356,7 +356,7 @@ function workflowsProgram(): Command {
 
 function aliasProgram(): Command {
   const alias = new Command("alias").summary("point aliases at versions: stable, canary, …")
-  const command = commandsOf(alias, () => import("./commands/alias.ts"))
+  const command = declareCommands(alias, () => import("./commands/alias.ts"))
   command("set <name> <alias> <version>", "point an alias at a version, or at several: 2=90,3=10", "set")
   command("list <name>", "list the aliases of a workflow", "list")
   command("delete <name> <alias>", "remove an alias; its history is kept", "remove")
@@ -367,7 +367,7 @@ function aliasProgram(): Command {
 function bulkProgram(): Command {
   const bulk = new Command("bulk").summary("list, show and abort operations on many jobs")
   const code = () => import("./jobs/bulk.ts")
-  const command = commandsOf(bulk, code)
+  const command = declareCommands(bulk, code)
   withTarget(bulk.command("list").summary("list operations, newest first"))
     .addOption(owner())
     .option("--limit <count>", "operations to list", options.upTo(1000), 20)

@@ -69,10 +69,10 @@ export class Artifacts {
     artifact: ArtifactReference | string,
     { range, direct, signal }: DownloadOptions = {},
   ): Promise<ArtifactDownload> {
-    const hash = hashOf(artifact)
+    const hash = artifactHash(artifact)
     const headers = range === undefined ? {} : { range: `bytes=${range.first}-${range.last ?? ""}` }
     const query = direct ? { redirect: true } : {}
-    const response = await this.#http.send(pathOf(hash), { headers, query }, signal)
+    const response = await this.#http.send(artifactPath(hash), { headers, query }, signal)
     const whole = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "")?.[1]
     return {
       artifact: hash,
@@ -99,7 +99,7 @@ export class Artifacts {
     artifact: ArtifactReference | string,
     { force = false, signal }: { readonly force?: boolean | undefined } & Signalled = {},
   ): Promise<void> {
-    await this.#http.ask(pathOf(hashOf(artifact)), { method: "DELETE", query: { force }, signal })
+    await this.#http.ask(artifactPath(artifactHash(artifact)), { method: "DELETE", query: { force }, signal })
   }
 
   /** Marks unreferenced artifacts, and removes those that were marked before. Engines do the same. */
@@ -111,10 +111,10 @@ export class Artifacts {
   }
 }
 
-function hashOf(artifact: { readonly artifact: string } | string): string {
+function artifactHash(artifact: { readonly artifact: string } | string): string {
   return typeof artifact === "string" ? artifact : artifact.artifact
 }
 
-function pathOf(hash: string): string {
+function artifactPath(hash: string): string {
   return `/artifacts/${segment(hash)}`
 }

@@ -20,7 +20,7 @@ export class Bulk {
 
   /** Counts the jobs that match now, in bounded work; nothing is stored. */
   count(request: BulkRequest, { signal }: Signalled = {}): Promise<BulkCount> {
-    const body = { ...bodyOf(request), dry_run: true }
+    const body = { ...bulkBody(request), dry_run: true }
     return this.#http.ask("/bulk", { method: "POST", safe: true, body, signal })
   }
 
@@ -33,13 +33,13 @@ export class Bulk {
       method: "POST",
       safe: true,
       headers: { "idempotency-key": headerText(idempotencyKey) },
-      body: bodyOf(request),
+      body: bulkBody(request),
       signal,
     })
   }
 
   get(id: string, options: Signalled = {}): Promise<BulkOperation> {
-    return this.#http.ask(pathOf(id), options)
+    return this.#http.ask(bulkPath(id), options)
   }
 
   /** Newest first; pages are requested as needed. */
@@ -52,20 +52,20 @@ export class Bulk {
     id: string,
     { limit, signal }: PageOptions = {},
   ): AsyncGenerator<BulkRefusal, void, undefined> {
-    yield* this.#http.list<BulkRefusal>(`${pathOf(id)}/refused`, "refused", { query: { limit }, signal })
+    yield* this.#http.list<BulkRefusal>(`${bulkPath(id)}/refused`, "refused", { query: { limit }, signal })
   }
 
   /** Its commands in flight end; then it is CANCELLED. */
   abort(id: string): Promise<BulkOperation> {
-    return this.#http.ask(`${pathOf(id)}/abort`, { method: "POST" })
+    return this.#http.ask(`${bulkPath(id)}/abort`, { method: "POST" })
   }
 }
 
-function pathOf(id: string): string {
+function bulkPath(id: string): string {
   return `/bulk/${encodeURIComponent(id)}`
 }
 
-function bodyOf({ filter, fork, ...request }: BulkRequest): object {
+function bulkBody({ filter, fork, ...request }: BulkRequest): object {
   const { statuses: status, labels } = filter
   return { ...request, filter: { status, labels, ...filterFields(filter) }, fork: fork && forkBody(fork) }
 }

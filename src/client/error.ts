@@ -44,15 +44,15 @@ export interface ProblemDocument {
 }
 
 /** Reads the response body. Any response, also a page of a proxy, becomes one error with all that is known. */
-export async function errorOf(response: Response): Promise<UmbraClientError> {
+export async function readError(response: Response): Promise<UmbraClientError> {
   const { status } = response
   const retryAfterMs = retryAfter(response.headers.get("retry-after"))
-  const problem = problemOf(await response.text().catch(() => ""))
+  const problem = parseProblem(await response.text().catch(() => ""))
   if (problem !== null) return problemError(problem, { status, retryAfterMs })
   const isAway = status === 502 || status === 503 || status === 504
   const code = isAway ? NOT_REACHABLE : status === 429 ? "E632" : NOT_UMBRA
   const what = isAway ? "The server is unavailable" : status === 429 ? "Too many requests" : notUmbra
-  return new UmbraClientError(`${what}: ${siteOf(response)} answered ${status}.`, {
+  return new UmbraClientError(`${what}: ${formatSite(response)} answered ${status}.`, {
     code,
     status,
     retryAfterMs,
@@ -64,7 +64,7 @@ export function problemError(
   problem: ProblemDocument,
   response: Pick<UmbraClientErrorOptions, "status" | "retryAfterMs"> = {},
 ): UmbraClientError {
-  return new UmbraClientError(messageOf(problem), {
+  return new UmbraClientError(formatMessage(problem), {
     code: problem.code,
     ...response,
     problems: problem.errors ?? [],
@@ -75,7 +75,7 @@ export function problemError(
 /** Adds the problems to the message; `problems` has those that the server lists. */
 const MOST_TOLD = 10
 
-function messageOf({ detail, errors = [], more_errors = 0 }: ProblemDocument): string {
+function formatMessage({ detail, errors = [], more_errors = 0 }: ProblemDocument): string {
   const lines = errors.slice(0, MOST_TOLD).flatMap(error => {
     const {
       code = "",
@@ -94,7 +94,7 @@ const notUmbra = "This is not Umbra's API, or a proxy answers in front of it. Ch
 
 export function notUmbraError(response: Response, cause?: unknown): UmbraClientError {
   const type = response.headers.get("content-type") ?? "no content type"
-  return new UmbraClientError(`${notUmbra}: ${siteOf(response)} answered with ${type}.`, {
+  return new UmbraClientError(`${notUmbra}: ${formatSite(response)} answered with ${type}.`, {
     code: NOT_UMBRA,
     status: response.status,
     cause,
@@ -102,11 +102,11 @@ export function notUmbraError(response: Response, cause?: unknown): UmbraClientE
 }
 
 /** Without the query: it may contain data that must not be logged. */
-function siteOf({ url }: Response): string {
+function formatSite({ url }: Response): string {
   return url === "" ? "it" : url.replace(/[?#].*/s, "")
 }
 
-function problemOf(text: string): ProblemDocument | null {
+function parseProblem(text: string): ProblemDocument | null {
   try {
     const found = JSON.parse(text) as Partial<ProblemDocument> | null
     return typeof found?.code === "string" && typeof found.detail === "string"

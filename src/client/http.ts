@@ -6,7 +6,7 @@
  * 2. Other requests are sent again only if Umbra itself answered that it did not act: overload, shutdown, rate limit.
  * 3. `Retry-After` overrides our own backoff; a value longer than `maxDelayMs` is an error at once.
  */
-import { errorOf, NOT_REACHABLE, NOT_UMBRA, notUmbraError, UmbraClientError } from "./error.ts"
+import { NOT_REACHABLE, NOT_UMBRA, notUmbraError, readError, UmbraClientError } from "./error.ts"
 
 export interface ConnectOptions {
   /** The address of the server: `http://127.0.0.1:7070`, also with a path in front of the API. */
@@ -69,7 +69,7 @@ export class Http {
   readonly #fetch: typeof fetch
 
   constructor(options: ConnectOptions) {
-    this.url = addressOf(options.url)
+    this.url = parseAddress(options.url)
     this.#options = options
     // Called as a plain function: the `fetch` of a browser throws if it is called as a method.
     const given = options.fetch
@@ -135,7 +135,7 @@ export class Http {
       throw notReachable(this.url, error)
     }
     if (response.ok) return response
-    throw await errorOf(response)
+    throw await readError(response)
   }
 
   async #once<T>(path: string, asked: Asked): Promise<{ status: number; value: T }> {
@@ -214,13 +214,13 @@ function parse<T>(text: string, response: Response): T {
 
 function notReachable(url: string, cause: unknown): UmbraClientError {
   return new UmbraClientError(
-    `${url} cannot be reached: ${reasonOf(cause)}. Is the server running, and is the URL right?`,
+    `${url} cannot be reached: ${findReason(cause)}. Is the server running, and is the URL right?`,
     { code: NOT_REACHABLE, cause },
   )
 }
 
 /** `fetch failed` has no information: the reason is in its cause, or in the causes of that. */
-function reasonOf(error: unknown): string {
+function findReason(error: unknown): string {
   let reason = error as { message?: string; code?: string; cause?: unknown; errors?: unknown[] }
   while (reason.cause !== undefined || reason.errors?.[0] !== undefined)
     reason = (reason.cause ?? reason.errors?.[0]) as typeof reason
@@ -229,7 +229,7 @@ function reasonOf(error: unknown): string {
   return (reason.message || reason.code || "the connection failed").replace(/\s+/g, " ").trim()
 }
 
-function addressOf(url: string): string {
+function parseAddress(url: string): string {
   // Without query and credentials: messages show the address.
   const parsed = /^https?:\/\/[^\s?#@/]+(\/[^\s?#]*)?$/i.test(url) ? url.replace(/\/+$/, "") : null
   if (parsed === null)

@@ -26,11 +26,11 @@ export class Schedules {
 
   /** Stores a schedule, or changes it. */
   put(name: string, schedule: ScheduleRequest, { signal }: Signalled = {}): Promise<Schedule> {
-    return this.#http.ask(pathOf(name), { method: "PUT", safe: true, body: schedule, signal })
+    return this.#http.ask(schedulePath(name), { method: "PUT", safe: true, body: schedule, signal })
   }
 
   get(name: string, options: Signalled = {}): Promise<Schedule> {
-    return this.#http.ask(pathOf(name), options)
+    return this.#http.ask(schedulePath(name), options)
   }
 
   /** By name; pages are requested as needed. `fires`: so many of the newest fires of each are included, at most 20. */
@@ -47,7 +47,7 @@ export class Schedules {
     name: string,
     { limit, signal }: PageOptions = {},
   ): AsyncGenerator<ScheduleFire, void, undefined> {
-    const path = `${pathOf(name)}/fires`
+    const path = `${schedulePath(name)}/fires`
     yield* this.#http.list<ScheduleFire>(path, "fires", { query: { limit }, signal }, "before")
   }
 
@@ -56,7 +56,7 @@ export class Schedules {
     name: string,
     { from, to, limit, signal }: PageOptions & { readonly from: string; readonly to: string },
   ): AsyncGenerator<ScheduleTick, void, undefined> {
-    const path = `${pathOf(name)}/ticks`
+    const path = `${schedulePath(name)}/ticks`
     yield* this.#http.list<ScheduleTick>(path, "ticks", { query: { from, to, limit }, signal })
   }
 
@@ -67,23 +67,23 @@ export class Schedules {
 
   /** Ticks that are due while it is paused never fire. */
   pause(name: string): Promise<Schedule> {
-    return this.#http.ask(`${pathOf(name)}/pause`, { method: "POST", safe: true })
+    return this.#http.ask(`${schedulePath(name)}/pause`, { method: "POST", safe: true })
   }
 
   /** It continues with the next tick from now. */
   resume(name: string): Promise<Schedule> {
-    return this.#http.ask(`${pathOf(name)}/resume`, { method: "POST", safe: true })
+    return this.#http.ask(`${schedulePath(name)}/resume`, { method: "POST", safe: true })
   }
 
   /** Starts a job now. Not sent again if its answer was lost: that would start another. */
   run(name: string): Promise<{ readonly job_id: string }> {
-    return this.#http.ask(`${pathOf(name)}/run`, { method: "POST" })
+    return this.#http.ask(`${schedulePath(name)}/run`, { method: "POST" })
   }
 
   /** Counts the ticks that a backfill would start; nothing is stored. */
   previewBackfill(name: string, range: BackfillRange, { signal }: Signalled = {}): Promise<BackfillCount> {
     const body = { ...range, dry_run: true }
-    return this.#http.ask(`${pathOf(name)}/backfill`, { method: "POST", safe: true, body, signal })
+    return this.#http.ask(`${schedulePath(name)}/backfill`, { method: "POST", safe: true, body, signal })
   }
 
   /**
@@ -96,16 +96,16 @@ export class Schedules {
     { idempotencyKey = newKey(), signal }: Signalled & { readonly idempotencyKey?: string } = {},
   ): Promise<BulkOperation> {
     const headers = { "idempotency-key": headerText(idempotencyKey) }
-    const path = `${pathOf(name)}/backfill`
+    const path = `${schedulePath(name)}/backfill`
     return this.#http.ask(path, { method: "POST", safe: true, headers, body: request, signal })
   }
 
   /** Its jobs stay. */
   async delete(name: string): Promise<void> {
-    await this.#http.ask(pathOf(name), { method: "DELETE" })
+    await this.#http.ask(schedulePath(name), { method: "DELETE" })
   }
 }
 
-function pathOf(name: string): string {
+function schedulePath(name: string): string {
   return `/schedules/${segment(name)}`
 }

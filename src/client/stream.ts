@@ -134,7 +134,7 @@ async function* events(
     if (parser.retryMs !== null) position.retryMs = Math.max(1, parser.retryMs)
     let before = position.id
     for (const message of messages) {
-      const event = eventOf(message, before)
+      const event = parseEvent(message, before)
       before = message.lastEventId === "" ? before : message.lastEventId
       // Set before the event is yielded: a caller that stops after it has received it.
       position.id = before
@@ -144,13 +144,13 @@ async function* events(
 }
 
 /** null: an unknown kind, which a later release may send. */
-function eventOf({ event, data, lastEventId }: SseMessage, before: string | null): Event | null {
+function parseEvent({ event, data, lastEventId }: SseMessage, before: string | null): Event | null {
   if (!known.has(event)) return null
   const hasOwnId = lastEventId !== "" && lastEventId !== before
-  return { type: event, id: hasOwnId ? lastEventId : null, data: jsonOf(data) }
+  return { type: event, id: hasOwnId ? lastEventId : null, data: parseJson(data) }
 }
 
-function jsonOf(data: string): unknown {
+function parseJson(data: string): unknown {
   try {
     return JSON.parse(data)
   } catch (cause) {

@@ -43,7 +43,7 @@ export class Workflows {
 
   /** As `push`, once per object. A failure is not cached: the next call tries again. */
   pushOnce(workflow: Workflow | Definition, options: Signalled = {}): Promise<PushedWorkflow> {
-    const text = JSON.stringify(definitionOf(workflow))
+    const text = JSON.stringify(unwrapDefinition(workflow))
     const known = this.#pushed.get(workflow)
     if (known?.text === text) return known.pushed
     const pushed = this.push(workflow, options)
@@ -81,12 +81,12 @@ export class Workflows {
   ): Promise<StoredWorkflow> {
     const { version, ...rest } = options
     const path = version === undefined ? "" : `/versions/${version}`
-    return this.#http.ask(`${pathOf(name)}${path}`, rest)
+    return this.#http.ask(`${workflowPath(name)}${path}`, rest)
   }
 
   /** The compiled graph of a version, also of a deleted one. It never changes. */
   graph(name: string, version: number, options: Signalled = {}): Promise<VersionGraph> {
-    return this.#http.ask(`${pathOf(name)}/versions/${version}/graph`, options)
+    return this.#http.ask(`${workflowPath(name)}/versions/${version}/graph`, options)
   }
 
   /** Durations, usage and failures of its jobs, by default in the last 24 hours. */
@@ -95,7 +95,7 @@ export class Workflows {
     { version, from, to, signal }: StatisticsOptions & { readonly version?: number | undefined } = {},
   ): Promise<WorkflowStatistics> {
     const query = { version, from: isoText(from), to: isoText(to) }
-    return this.#http.ask(`${pathOf(name)}/stats`, { query, signal })
+    return this.#http.ask(`${workflowPath(name)}/stats`, { query, signal })
   }
 
   /** By name, each with its latest version. */
@@ -114,7 +114,7 @@ export class Workflows {
     const { signal, pageSize } = options
     const query = { limit: pageSize }
     yield* this.#http.list<WorkflowVersion>(
-      `${pathOf(name)}/versions`,
+      `${workflowPath(name)}/versions`,
       "versions",
       { query, signal },
       "before",
@@ -122,12 +122,12 @@ export class Workflows {
   }
 
   async diff(name: string, between: { readonly from: number; readonly to: number }): Promise<WorkflowDiff> {
-    return this.#http.ask(`${pathOf(name)}/diff`, { query: { ...between } })
+    return this.#http.ask(`${workflowPath(name)}/diff`, { query: { ...between } })
   }
 
   /** To a version, or to several by weight: `{ 2: 90, 3: 10 }`. */
   async setAlias(name: string, alias: string, target: number | Weights): Promise<Alias> {
-    return this.#http.ask(`${pathOf(name)}/aliases/${segment(alias)}`, {
+    return this.#http.ask(`${workflowPath(name)}/aliases/${segment(alias)}`, {
       method: "PUT",
       safe: true,
       body: typeof target === "number" ? { version: target } : { weights: target },
@@ -136,38 +136,38 @@ export class Workflows {
 
   /** Running jobs keep their version; the history of the alias is kept. */
   async deleteAlias(name: string, alias: string): Promise<void> {
-    await this.#http.ask(`${pathOf(name)}/aliases/${segment(alias)}`, { method: "DELETE" })
+    await this.#http.ask(`${workflowPath(name)}/aliases/${segment(alias)}`, { method: "DELETE" })
   }
 
   /** Newest first. */
   async aliasHistory(name: string, alias: string, options: Signalled = {}): Promise<readonly AliasMove[]> {
-    const path = `${pathOf(name)}/aliases/${segment(alias)}/history`
+    const path = `${workflowPath(name)}/aliases/${segment(alias)}/history`
     return (await this.#http.ask<{ moves: AliasMove[] }>(path, options)).moves
   }
 
   /** New jobs are stored and do not begin until `resume`. */
   pause(name: string, { reason }: { readonly reason?: string | undefined } = {}): Promise<StoredWorkflow> {
     const body = reason === undefined ? undefined : { reason }
-    return this.#http.ask(`${pathOf(name)}/pause`, { method: "POST", safe: true, body })
+    return this.#http.ask(`${workflowPath(name)}/pause`, { method: "POST", safe: true, body })
   }
 
   /** New jobs begin again; those that waited are resumed a page at a time. */
   resume(name: string): Promise<StoredWorkflow> {
-    return this.#http.ask(`${pathOf(name)}/resume`, { method: "POST", safe: true })
+    return this.#http.ask(`${workflowPath(name)}/resume`, { method: "POST", safe: true })
   }
 
   /** Running jobs keep their version. */
   async delete(name: string): Promise<void> {
-    await this.#http.ask(pathOf(name), { method: "DELETE" })
+    await this.#http.ask(workflowPath(name), { method: "DELETE" })
   }
 }
 
-const pathOf = (name: string): string => `/workflows/${segment(name)}`
+const workflowPath = (name: string): string => `/workflows/${segment(name)}`
 
 function content(workflow: WorkflowDocument): { readonly body: unknown; readonly contentType?: string } {
   return typeof workflow === "string"
     ? { body: workflow, contentType: `application/${isJson(workflow) ? "json" : "yaml"}` }
-    : { body: definitionOf(workflow) }
+    : { body: unwrapDefinition(workflow) }
 }
 
 /** JSON may be longer than YAML. Text that only resembles JSON is sent as YAML, a superset of JSON. */
@@ -181,7 +181,7 @@ function isJson(text: string): boolean {
   }
 }
 
-function definitionOf(workflow: Workflow | Definition): unknown {
+function unwrapDefinition(workflow: Workflow | Definition): unknown {
   return "definition" in workflow ? workflow.definition : workflow
 }
 

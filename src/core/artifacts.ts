@@ -53,13 +53,13 @@ export function mentionsInValue(value: Json | undefined): ArtifactMention[] {
     const next = open.pop()
     if (typeof next !== "object" || next === null) continue
     if (!Array.isArray(next) && isArtifactHash((next as JsonObject).artifact))
-      found.push(mentionOf(next as JsonObject))
+      found.push(toMention(next as JsonObject))
     for (const member of Object.values(next).reverse()) if (typeof member === "object") open.push(member)
   }
   return found
 }
 
-function mentionOf({ artifact, name, type, bytes }: JsonObject): ArtifactMention {
+function toMention({ artifact, name, type, bytes }: JsonObject): ArtifactMention {
   return {
     artifact: artifact as string,
     ...(typeof name === "string" && { name }),
@@ -84,7 +84,7 @@ const FLAT = /^\{"\w+":(?:"(?:[^"\\]|\\.)*"|[\w.+-]+)(?:,"\w+":(?:"(?:[^"\\]|\\.
 /** The object that begins at `start`; undefined: none does, or it is more than a reference. */
 function wholeMention(text: string, start: number): ArtifactMention | undefined {
   const found = FLAT.exec(text.slice(start, start + MENTION_CHARACTERS))?.[0]
-  return found === undefined ? undefined : mentionOf(JSON.parse(found) as JsonObject)
+  return found === undefined ? undefined : toMention(JSON.parse(found) as JsonObject)
 }
 
 const none: readonly string[] = []

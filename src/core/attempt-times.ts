@@ -6,8 +6,9 @@ import {
   type AbortedRun,
   CANCELLED,
   COMPLETED,
-  childUsageOf,
   type EndedAttempt,
+  ensureChildUsage,
+  ensureNodeUsage,
   FAILED,
   findTask,
   type JobState,
@@ -16,7 +17,6 @@ import {
   setLastAttempt,
   setSpentAttempts,
   type Usage,
-  usageOf,
 } from "./state.ts"
 
 /**
@@ -259,9 +259,9 @@ export function addUsage(state: JobState, node: number, usage: JsonObject | unde
 
 export function addNodeUsage(state: JobState, node: number, usage: JsonObject | undefined): void {
   if (usage === undefined) return
-  addTo(usageOf(state, node), usage)
+  addTo(ensureNodeUsage(state, node), usage)
   const waiting = state.waiting.get(node)
-  if (waiting?.kind === "child") addTo(childUsageOf(state, waiting.job_id), usage)
+  if (waiting?.kind === "child") addTo(ensureChildUsage(state, waiting.job_id), usage)
 }
 
 /** Folds the usage of children that were cancelled with the job. */
@@ -271,7 +271,7 @@ export function addChildUsage(state: JobState, children: readonly ChildUsage[]):
     if (place === null) continue
     addUsage(place.state, place.position, usage)
     if (item !== undefined) addNodeUsage(state, node, usage)
-    addTo(childUsageOf(place.state, job_id), usage)
+    addTo(ensureChildUsage(place.state, job_id), usage)
   }
 }
 

@@ -41,7 +41,7 @@ export function* compiledGraph({
 }: Graph): Generator<undefined, CompiledGraph, undefined> {
   const compiled: CompiledNode[] = []
   for (const [position, node] of nodes.entries()) {
-    compiled.push(compiledNode(node, idsOf(nodes, dependencies, position)))
+    compiled.push(compiledNode(node, adjacentIds(nodes, dependencies, position)))
     yield
   }
   return { nodes: compiled }
@@ -65,7 +65,7 @@ function compiledNode(node: RuleNode, depends_on: readonly string[]): CompiledNo
   }
 }
 
-function idsOf(nodes: readonly RuleNode[], { starts, items }: Adjacency, node: number): string[] {
+function adjacentIds(nodes: readonly RuleNode[], { starts, items }: Adjacency, node: number): string[] {
   return Array.from(items.subarray(starts[node], starts[node + 1]), position => nodes[position]!.id)
 }
 

@@ -68,7 +68,11 @@ export function jobResults(
 }
 
 /** What is done of a node: all of it, some of its items, or nothing that a fork could take over. */
-export function doneOf(state: JobState, { lists }: JobResults, node: number): "all" | "items" | "nothing" {
+export function completedPart(
+  state: JobState,
+  { lists }: JobResults,
+  node: number,
+): "all" | "items" | "nothing" {
   if (isDone(state, node)) return "all"
   return lists.has(node) ? "items" : "nothing"
 }
@@ -109,23 +113,23 @@ export interface NewFork {
   readonly taken: readonly Taken[]
   readonly children: readonly ForkedChild[]
   /** From positions of the origin to those of the fork. */
-  readonly positionOf: (origin: number) => number
+  readonly toForkPosition: (origin: number) => number
 }
 
 /** The record of a fork, and the outputs that its request sets. */
-export function forkRecord({ originId, results, taken, children, positionOf }: NewFork): {
+export function forkRecord({ originId, results, taken, children, toForkPosition }: NewFork): {
   readonly fork: ForkRecord
   readonly pinned: readonly Json[]
 } {
   const jobs: string[] = []
   const jobIndex = new Map<string, number>()
-  const indexOf = (jobId: string): number => {
+  const ensureIndex = (jobId: string): number => {
     const known = jobIndex.get(jobId)
     if (known !== undefined) return known
     jobIndex.set(jobId, jobs.length)
     return jobs.push(jobId) - 1
   }
-  const ref = ({ jobId, seq }: HeldResult) => ({ job: indexOf(jobId), seq })
+  const ref = ({ jobId, seq }: HeldResult) => ({ job: ensureIndex(jobId), seq })
   const pinned: Json[] = []
   const pin = (node: number, value: Json): ReusedNode => ({ node, pinned: pinned.push(value) - 1 })
   const nodes = taken.map((entry): ReusedNode => {
@@ -135,10 +139,11 @@ export function forkRecord({ originId, results, taken, children, positionOf }: N
     if (list !== undefined) {
       const items: ReusedItem[] = []
       for (const [item, held] of list.items)
-        if (!("items" in entry) || entry.items.has(item)) items.push([item, indexOf(held.jobId), held.seq])
+        if (!("items" in entry) || entry.items.has(item))
+          items.push([item, ensureIndex(held.jobId), held.seq])
       return {
         node,
-        list: listSource(list.source, ref, positionOf),
+        list: listSource(list.source, ref, toForkPosition),
         items: items.sort((a, b) => a[0] - b[0]),
       }
     }
@@ -153,10 +158,10 @@ export function forkRecord({ originId, results, taken, children, positionOf }: N
 function listSource(
   source: HeldList["source"],
   ref: (held: HeldResult) => { job: number; seq: number },
-  positionOf: (origin: number) => number,
+  toForkPosition: (origin: number) => number,
 ): ReusedList {
   if ("held" in source) return { count: source.count, ...ref(source.held) }
-  return "node" in source ? { ...source, node: positionOf(source.node) } : source
+  return "node" in source ? { ...source, node: toForkPosition(source.node) } : source
 }
 
 /** What the fork refers to outside of itself. */
@@ -169,7 +174,7 @@ export function heldBy(
 }
 
 /** The job that has this fact; undefined: the fork does not refer to it. */
-export function holderOf({ jobs, nodes }: ForkRecord, seq: number): string | undefined {
+export function findFactHolder({ jobs, nodes }: ForkRecord, seq: number): string | undefined {
   for (const entry of nodes) {
     if ("seq" in entry && entry.seq === seq) return jobs[entry.job]
     if (!("list" in entry)) continue

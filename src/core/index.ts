@@ -8,7 +8,7 @@
  */
 import { apply as applyFact } from "./apply/apply.ts"
 import { type CompiledGraph, readGraph } from "./compiled-graph.ts"
-import { type FactRecord, factOf } from "./payloads.ts"
+import { type FactRecord, toFact } from "./payloads.ts"
 import { type JobState, newJobState } from "./state.ts"
 
 export { type ArtifactMention, mentionsInValue } from "./artifacts.ts"
@@ -32,5 +32,5 @@ export function newState(graph: CompiledGraph): JobState {
 
 /** Folds the next fact into the state. A fact of an unknown type is ignored, and counted in `state.unknownFacts`. */
 export function apply(state: JobState, record: FactRecord): void {
-  applyFact(state, factOf(record))
+  applyFact(state, toFact(record))
 }

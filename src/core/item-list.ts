@@ -1,7 +1,7 @@
 import type { AttemptRef } from "./commands.ts"
 import type { Fact, ItemFact, NodeCompleted, NodeExpanded } from "./facts.ts"
 import type { Json } from "./json.ts"
-import { itemsOf } from "./payloads.ts"
+import { readItems } from "./payloads.ts"
 import type { Graph, RuleNode } from "./plan.ts"
 import {
   findTask,
@@ -42,8 +42,8 @@ export function newItemList(job: JobState, node: number, items: readonly Json[])
 }
 
 /** The list of a node, wherever it is stored. Code that folds a job without its data still knows the length. */
-export function listOf(state: JobState, { items, items_of: source }: NodeExpanded): readonly Json[] {
-  if (items !== undefined) return itemsOf(items)
+export function readList(state: JobState, { items, items_of: source }: NodeExpanded): readonly Json[] {
+  if (items !== undefined) return readItems(items)
   const { count } = source!
   const found =
     "node" in source!

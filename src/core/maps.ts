@@ -12,8 +12,8 @@ export function valueIn<Key extends Kept, Value, Kept = Key>(
 }
 
 /** The items by key, in their order. */
-export function groupBy<Item, Key>(items: Iterable<Item>, keyOf: (item: Item) => Key): Map<Key, Item[]> {
+export function groupBy<Item, Key>(items: Iterable<Item>, toKey: (item: Item) => Key): Map<Key, Item[]> {
   const groups = new Map<Key, Item[]>()
-  for (const item of items) valueIn(groups, keyOf(item), () => []).push(item)
+  for (const item of items) valueIn(groups, toKey(item), () => []).push(item)
   return groups
 }

@@ -79,12 +79,12 @@ export function payloadFields(type: string): readonly PayloadField[] {
 }
 
 /** A list, or the items that its reference replaces: their number is known, their values are null. */
-export function itemsOf(items: readonly Json[] | PayloadRef): readonly Json[] {
+export function readItems(items: readonly Json[] | PayloadRef): readonly Json[] {
   if (!("$payload" in items)) return items
   return new Array<null>(items.$payload.count ?? 0).fill(null)
 }
 
 /** The fact of a record. */
-export function factOf(record: FactRecord): Fact {
+export function toFact(record: FactRecord): Fact {
   return record as unknown as Fact
 }

@@ -240,12 +240,12 @@ export function setAbortedRun(state: JobState, node: number, run: AbortedRun): v
 }
 
 /** The amounts that the node has used so far, to be added to. */
-export function usageOf(state: JobState, node: number): Usage {
+export function ensureNodeUsage(state: JobState, node: number): Usage {
   if (state.nodeUsage === noUsage) state.nodeUsage = new Map()
   return sumsIn(state.nodeUsage as Map<number, Usage>, node)
 }
 
-export function childUsageOf(state: JobState, jobId: string): Usage {
+export function ensureChildUsage(state: JobState, jobId: string): Usage {
   if (state.childUsage === noChildUsage) state.childUsage = new Map()
   return sumsIn(state.childUsage as Map<string, Usage>, jobId)
 }
@@ -264,7 +264,7 @@ export function rememberChild(state: JobState, node: number, jobId: string): voi
 }
 
 /** The node's operation at its provider, whether it is followed or not. */
-export function operationOf(state: JobState, node: number): ExternalWaiting | null {
+export function findOperation(state: JobState, node: number): ExternalWaiting | null {
   const waiting = state.waiting.get(node)
   return waiting?.kind === "external" ? waiting : (state.unfollowed.get(node) ?? null)
 }
@@ -273,7 +273,7 @@ export function followed(state: JobState, node: number): void {
   if (state.unfollowed.size > 0) (state.unfollowed as Map<number, ExternalWaiting | null>).delete(node)
 }
 
-export function nodeStatusOf(state: JobState, node: number): NodeStatus {
+export function readNodeStatus(state: JobState, node: number): NodeStatus {
   return nodeStatuses[state.nodeStatus[node]!]!
 }
 
@@ -337,7 +337,7 @@ export function isDelayed({ status, startAt }: Pick<JobState, "status" | "startA
 
 export type JobPhase = "open" | "ended" | "deleted"
 
-export function phaseOf({ finishedAt, status }: JobState): JobPhase {
+export function jobPhase({ finishedAt, status }: JobState): JobPhase {
   if (finishedAt === null) return "open"
   return status === "DELETED" ? "deleted" : "ended"
 }

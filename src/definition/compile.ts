@@ -4,7 +4,7 @@ import type { Adjacency, RetryPolicy } from "../core/plan.ts"
 import { atOnce, inTurns, type Work } from "../turns.ts"
 import type { AdapterCatalog } from "./adapter.ts"
 import { type DocumentOptions, reading } from "./document/document.ts"
-import { hashOf, sortedCopy, withoutDefaults } from "./document/json-value.ts"
+import { hashCanonical, sortedCopy, withoutDefaults } from "./document/json-value.ts"
 import {
   type AnalysedNode,
   type AnalysedWorkflow,
@@ -34,7 +34,7 @@ export function compileWorkflow(source: unknown, options: AnalysisOptions): Comp
 export function* compilation(source: unknown, options: AnalysisOptions): Work<CompileResult> {
   const { problems, workflow, pipeline } = yield* analyseWorkflow(source, options)
   if (pipeline !== undefined) return { plan: yield* pipelinePlan(pipeline) }
-  return workflow === undefined ? { problems } : { plan: yield* planOf(workflow) }
+  return workflow === undefined ? { problems } : { plan: yield* buildPlan(workflow) }
 }
 
 /** All problems of a workflow, none if it is valid. `source` is a parsed value, or an object in code. */
@@ -83,10 +83,10 @@ function enclosing(path: string): string[] {
   return ["", ...ends.map(end => path.slice(0, end)), path]
 }
 
-function* planOf(workflow: AnalysedWorkflow): Work<Plan> {
+function* buildPlan(workflow: AnalysedWorkflow): Work<Plan> {
   const { head, dependencies, successors, inDegrees, order, positions, input, output, rules } = workflow
-  const { canonical, document } = yield* formsOf(workflow)
-  const hash = yield* hashOf(canonical)
+  const { canonical, document } = yield* buildForms(workflow)
+  const hash = yield* hashCanonical(canonical)
   const nodes: PlanNode[] = []
   const providers = new Set<string>()
   for (const node of workflow.nodes) {
@@ -99,7 +99,7 @@ function* planOf(workflow: AnalysedWorkflow): Work<Plan> {
     hash,
     nodes: Object.freeze(nodes),
     ...{ positions, inDegrees, successors, dependencies, order, input, output, canonical, document, rules },
-    exits: exitsOf(successors),
+    exits: findExits(successors),
     providers: Object.freeze([...providers]),
     ttlSeconds: head.ttl_seconds ?? null,
     pipeline: null,
@@ -112,7 +112,7 @@ function planNode({ definition, config, when, forEach, reads, signal }: Analysed
     handler: definition.handler,
     timeoutSeconds: definition.timeout_seconds ?? null,
     heartbeatSeconds: definition.heartbeat_seconds ?? null,
-    ...retryOf(definition.retry),
+    ...compileRetry(definition.retry),
     config,
     when,
     forEach,
@@ -124,7 +124,7 @@ function planNode({ definition, config, when, forEach, reads, signal }: Analysed
   })
 }
 
-function retryOf(said: RetryDefinition | null | undefined): Pick<PlanNode, "retry" | "writtenRetry"> {
+function compileRetry(said: RetryDefinition | null | undefined): Pick<PlanNode, "retry" | "writtenRetry"> {
   if (said == null) return nothingSaid
   const { max_attempts, initial_seconds, max_seconds, multiplier, jitter } = said
   const all = { maxAttempts: max_attempts, initialSeconds: initial_seconds, maxSeconds: max_seconds }
@@ -135,7 +135,7 @@ function retryOf(said: RetryDefinition | null | undefined): Pick<PlanNode, "retr
 
 const nothingSaid = { retry: defaultRetryPolicy, writtenRetry: Object.freeze({}) }
 
-function exitsOf({ starts }: Adjacency): Int32Array {
+function findExits({ starts }: Adjacency): Int32Array {
   const exits: number[] = []
   for (let i = 0; i + 1 < starts.length; i++) if (starts[i] === starts[i + 1]) exits.push(i)
   return Int32Array.from(exits)
@@ -146,7 +146,7 @@ function exitsOf({ starts }: Adjacency): Int32Array {
  * written out in document order. The stored document also keeps values of `retry` that were written although they are
  * the default. Both forms are definitions themselves, and compile to the same plan.
  */
-function* formsOf(workflow: AnalysedWorkflow): Work<Record<"canonical" | "document", JsonObject>> {
+function* buildForms(workflow: AnalysedWorkflow): Work<Record<"canonical" | "document", JsonObject>> {
   const { head, nodes, dependencies, input, output } = workflow
   const { starts, items } = dependencies
   const canonicalNodes: JsonObject[] = []

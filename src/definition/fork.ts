@@ -245,8 +245,8 @@ export function recordFork(
   const { jobId: originId, results, state } = origin
   const taken = target.decisions.flatMap(decision => takenOver(origin, target, decision))
   const children = childrenToFork(target.decisions, state)
-  const positionOf = (node: number) => target.plan.positions.get(origin.plan.nodes[node]!.id)!
-  return { ...forkRecord({ originId, results, taken, children, positionOf }), taken }
+  const toForkPosition = (node: number) => target.plan.positions.get(origin.plan.nodes[node]!.id)!
+  return { ...forkRecord({ originId, results, taken, children, toForkPosition }), taken }
 }
 
 /** What the record names: everything but nodes that run as a whole. */
@@ -268,12 +268,12 @@ function childrenToFork(decisions: readonly NodeDecision[], state: JobState): re
   for (const { position: node, origin, action, reason } of decisions) {
     if (origin === null) continue
     if (action === "run" && reason.code === "not_completed") {
-      const child = childOf(state, origin)
+      const child = findChild(state, origin)
       if (child !== undefined) found.push({ node, job_id: child })
     } else if (action === "items" && reason.code === "items_not_completed") {
       const list = state.lists.get(origin)!.state
       for (let item = 0; item < list.nodeStatus.length; item++) {
-        const child = isDone(list, item) ? undefined : childOf(list, item)
+        const child = isDone(list, item) ? undefined : findChild(list, item)
         if (child !== undefined) found.push({ node, item, job_id: child })
       }
     }
@@ -282,6 +282,6 @@ function childrenToFork(decisions: readonly NodeDecision[], state: JobState): re
 }
 
 /** Its child; or, if it has none yet and the origin is a fork itself, the one that its child would be forked from. */
-function childOf({ children, forkedChildren }: JobState, position: number): string | undefined {
+function findChild({ children, forkedChildren }: JobState, position: number): string | undefined {
   return children.get(position) ?? forkedChildren.get(position)
 }

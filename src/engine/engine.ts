@@ -11,7 +11,7 @@ import type { AppendLane } from "./commit/committer.ts"
 import type { OperationRows } from "./commit/operation-rows.ts"
 import type { MustFit } from "./dispatch/pipeline-needs.ts"
 import { Forks } from "./forks/forks.ts"
-import { newJobId, partitionOf } from "./ids.ts"
+import { jobPartition, newJobId } from "./ids.ts"
 import { EngineMetrics } from "./metrics.ts"
 import type { Queue } from "./owner/job-queue.ts"
 import type { LiveJob } from "./owner/live-job.ts"
@@ -303,7 +303,7 @@ export class Engine implements OwnerEngine {
 
   /** The last owner of a job that no live engine owns; null: one does, or this process is about to take the job over. */
   awayOwner(jobId: string): AwayOwner | null {
-    return this.#parts.takesPartitions ? null : this.#remoteEngines.known.awayOwner(partitionOf(jobId))
+    return this.#parts.takesPartitions ? null : this.#remoteEngines.known.awayOwner(jobPartition(jobId))
   }
 
   /** The partitions of live engines in other processes. */
@@ -332,12 +332,12 @@ export class Engine implements OwnerEngine {
   }
 
   owns(jobId: string): boolean {
-    return this.#partitions.owns(partitionOf(jobId))
+    return this.#partitions.owns(jobPartition(jobId))
   }
 
   /** It owns the job's partition, and is still loading its jobs. */
   isStarting(jobId: string): boolean {
-    return this.owner.owned.has(partitionOf(jobId)) && !this.owns(jobId)
+    return this.owner.owned.has(jobPartition(jobId)) && !this.owns(jobId)
   }
 
   live(jobId: string): LiveJob | undefined {

@@ -87,7 +87,7 @@ function hashedEnd(text: string): string {
  */
 export function bulkForkId(operationId: string, originId: string): string {
   const end = hashedEnd(`${operationId}/fork/${originId}`)
-  return `${idStart(partitionOf(originId), soonAfter(operationId, end), cellOf(originId))}-${end}`
+  return `${idStart(jobPartition(originId), soonAfter(operationId, end), parseCell(originId))}-${end}`
 }
 
 /** A list reads all jobs of 16 ms of ids (journal/marks.ts), and an operation may make 100,000: they are spread over four seconds. */
@@ -104,7 +104,7 @@ function soonAfter(operationId: string, end: string): number {
 export function backfillJobId(operationId: string, tick: number, partitions: number): string {
   const end = hashedEnd(`${operationId}/tick/${tick}`)
   const partition = Number.parseInt(end.slice(5, 9), 16) % partitions
-  return `${idStart(partition, soonAfter(operationId, end), cellOf(operationId))}-${end}`
+  return `${idStart(partition, soonAfter(operationId, end), parseCell(operationId))}-${end}`
 }
 
 /** The common prefix of the ids of a job, its children and theirs. */
@@ -118,11 +118,11 @@ export function isJobId(text: string): boolean {
   return pattern.test(text)
 }
 
-function cellOf(jobId: string): number {
+function parseCell(jobId: string): number {
   return Number.parseInt(jobId.slice(15, 16), 16)
 }
 
-export function partitionOf(jobId: string): number {
+export function jobPartition(jobId: string): number {
   return Number.parseInt(jobId.slice(16, 18), 16)
 }
 

@@ -7,7 +7,7 @@ import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
-import { partitionOf } from "./ids.ts"
+import { jobPartition } from "./ids.ts"
 import type { LiveJob } from "./owner/live-job.ts"
 import type { PartitionOwner } from "./owner/owner.ts"
 
@@ -139,7 +139,7 @@ export class ExecutionQueue {
     const { claim, owner, clock } = this.#parts
     const releasePlace = await claim(waiter.childId, waiter.endedAt)
     if (this.#waiting.get(key) === waiter) this.#waiting.delete(key)
-    const isHere = owner.owned.has(partitionOf(waiter.jobId))
+    const isHere = owner.owned.has(jobPartition(waiter.jobId))
     const isDispatched = isHere
       ? await owner.withJob(waiter.jobId, job => {
           if (!waits(job, waiter.at)) return false

@@ -65,7 +65,7 @@ export class WorkflowPauses {
   /** For a new job of the workflow: absent if it may begin. */
   fields(owner: string, name: string): Pick<Submit, "paused"> {
     if (this.#pauses.size === 0) return {}
-    const pause = this.#pauses.get(keyOf({ owner, name }))
+    const pause = this.#pauses.get(pauseKey({ owner, name }))
     if (pause === undefined || pause.resumedAt !== null) return {}
     const { pausedBy: by, reason } = pause
     return { paused: { ...(by === null ? {} : { by }), ...(reason === null ? {} : { reason }) } }
@@ -99,7 +99,7 @@ export class WorkflowPauses {
 
   async #read(): Promise<void> {
     const pauses = await this.#parts.journal.registry.listPauses()
-    this.#pauses = new Map(pauses.map(pause => [keyOf(pause), pause]))
+    this.#pauses = new Map(pauses.map(pause => [pauseKey(pause), pause]))
   }
 
   #release(): void {
@@ -116,7 +116,7 @@ export class WorkflowPauses {
   }
 
   #isOurs(pause: WorkflowPause): boolean {
-    const digest = createHash("sha256").update(keyOf(pause)).digest()
+    const digest = createHash("sha256").update(pauseKey(pause)).digest()
     return this.#parts.owns(digest.readUInt32BE(0) % this.#parts.journal.capabilities.partitions)
   }
 
@@ -158,6 +158,6 @@ function isPausedWithWorkflow(row: JobRow): boolean {
   return readEnd(row).paused?.ofWorkflow === true
 }
 
-function keyOf({ owner, name }: { readonly owner: string; readonly name: string }): string {
+function pauseKey({ owner, name }: { readonly owner: string; readonly name: string }): string {
   return `${owner}\n${name}`
 }

@@ -11,7 +11,7 @@ import { expand, type JobEvent } from "../core/view/events.ts"
 import { pauseView, progressPercent } from "../core/view/view.ts"
 import { isoTime } from "../engine/clock.ts"
 import { jobError } from "../engine/owner/job-result.ts"
-import { versionOf } from "../engine/owner/snapshot.ts"
+import { shownVersion } from "../engine/owner/snapshot.ts"
 import type { FeedFact } from "../journal/port/feed.ts"
 import { nextTurnIfLate } from "../turns.ts"
 import {
@@ -87,7 +87,7 @@ function jobLine(
   return {
     job_id: id,
     workflow: state.workflow,
-    workflow_version: versionOf(state),
+    workflow_version: shownVersion(state),
     status,
     progress_pct: percent,
     progress_message: hasEnded ? null : message,

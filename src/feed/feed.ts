@@ -1,8 +1,8 @@
 import { shownAttempt } from "../core/attempt-times.ts"
 import { valueIn } from "../core/maps.ts"
-import { nodeStatusOf } from "../core/state.ts"
+import { readNodeStatus } from "../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
-import { partitionOf } from "../engine/ids.ts"
+import { jobPartition } from "../engine/ids.ts"
 import { previewsField } from "../engine/owner/snapshot.ts"
 import type { FiredTick } from "../engine/schedules/schedules.ts"
 import { SingleFlight } from "../engine/single-flight.ts"
@@ -268,7 +268,7 @@ export class Feed {
     const found = await foldJobs(
       this.parts,
       [...ids].filter(id => this.#known.get(id) === undefined),
-      ({ jobId, seq }) => seq <= (seqs[partitionOf(jobId)] ?? 0),
+      ({ jobId, seq }) => seq <= (seqs[jobPartition(jobId)] ?? 0),
     )
     const frames = new Map<OwnerFollowers, Map<string, string[]>>()
     for (const progress of all) {
@@ -328,7 +328,7 @@ class Snapshots {
       const at = this.#parts.now()
       const { seqs, jobs } = await this.#parts.journal.feed.start({ owner, limit: MAX_JOBS + 1 })
       const shown = jobs.slice(0, MAX_JOBS)
-      const found = await foldJobs(this.#parts, shown, ({ jobId, seq }) => seq <= seqs[partitionOf(jobId)]!)
+      const found = await foldJobs(this.#parts, shown, ({ jobId, seq }) => seq <= seqs[jobPartition(jobId)]!)
       const lines = shown.flatMap(id => {
         const job = found.get(id)
         return job === undefined ? [] : [currentJobLine(job)]
@@ -347,7 +347,7 @@ class Snapshots {
       const { state, plan, seq } = job
       const nodes = plan.nodes.map(({ id }, node) => ({
         node: id,
-        status: nodeStatusOf(state, node),
+        status: readNodeStatus(state, node),
         attempt: shownAttempt(state, node),
       }))
       const graph = nodes.length > MAX_NODES ? { more: true } : { nodes }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { type CompiledGraph, compiledGraph } from "../core/compiled-graph.ts"
 import { waiterFor } from "../core/decide/items.ts"
 import type { JobSubmitted } from "../core/facts.ts"
-import { holderOf } from "../core/fork.ts"
+import { findFactHolder } from "../core/fork.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { FactRecord } from "../core/payloads.ts"
 import type { JobState } from "../core/state.ts"
@@ -102,13 +102,13 @@ export class JobFacts {
     const facts: FactRecord[] = []
     let bytes = 0
     for (const row of rows) {
-      if (bytes > PAGE_BYTES) return { facts, next: nextOf(facts) }
+      if (bytes > PAGE_BYTES) return { facts, next: nextCursor(facts) }
       const data = row.data ?? (await journal.readFact(jobId, row.seq))
       if (data === null) return { facts, next: null }
       facts.push(factRecord(row, data, before + facts.length + 1))
       bytes += row.bytes
     }
-    return { facts, next: facts.length === limit ? nextOf(facts) : null }
+    return { facts, next: facts.length === limit ? nextCursor(facts) : null }
   }
 
   /** The JSON text of a payload, or of the value at a path in it, and its hash. Also of a fact that a fork refers to. */
@@ -138,7 +138,7 @@ export class JobFacts {
   /** A fact of another job whose result this one has taken over. */
   async #reusedRow(jobId: string, seq: number): Promise<FactRow | undefined> {
     const { fork } = await this.#submission(jobId)
-    const holder = fork === undefined ? undefined : holderOf(fork, seq)
+    const holder = fork === undefined ? undefined : findFactHolder(fork, seq)
     return holder === undefined ? undefined : this.#row(holder, seq)
   }
 
@@ -151,13 +151,13 @@ export class JobFacts {
   }
 
   /** The compiled graph of the definition that the job runs. */
-  async compiledGraphOf(jobId: string): Promise<VersionGraph> {
+  async readCompiledGraph(jobId: string): Promise<VersionGraph> {
     const plan = await this.#parts.plans.ofJob(await this.#submission(jobId))
     return { hash: plan.hash, ...(await inTurns(compiledGraph(plan))) }
   }
 
   /** The definition that the job runs, as it is stored. */
-  async definitionOf(jobId: string): Promise<JsonObject> {
+  async readDefinition(jobId: string): Promise<JsonObject> {
     return (await this.#parts.plans.ofJob(await this.#submission(jobId))).document as JsonObject
   }
 
@@ -308,7 +308,7 @@ export class JobFacts {
 }
 
 /** With the index of its last fact: the next page need not count. */
-function nextOf(facts: readonly FactRecord[]): string {
+function nextCursor(facts: readonly FactRecord[]): string {
   const { seq, index } = facts.at(-1)!
   return `${seq}.${index}`
 }

@@ -89,12 +89,12 @@ export type Source =
   | { readonly list: readonly Source[] }
   | { readonly value: Json }
 
-export function sourceOf(output: Output): Source {
+export function toSource(output: Output): Source {
   if (output instanceof LargeOutput) {
     const { seq, bytes, jobId: holder } = output
     return { seq, field: "output", bytes, holder }
   }
-  if (output instanceof ListOutput) return { list: output.outputs.map(item => sourceOf(item ?? null)) }
+  if (output instanceof ListOutput) return { list: output.outputs.map(item => toSource(item ?? null)) }
   const left: unknown = output
   if (left instanceof LeftOut) return { seq: left.seq, field: left.field, bytes: left.bytes }
   return { value: output }
@@ -175,7 +175,7 @@ export class History {
     const walk = await this.#start(jobId, moment)
     await this.#walk(jobId, walk, moment)
     this.#keep(jobId, walk.timeline)
-    return pastOf(walk)
+    return toPast(walk)
   }
 
   /** The items of a node with `for_each`, at a path in a value. null: there is no such list yet. */
@@ -186,8 +186,8 @@ export class History {
     const list = state.lists.get(node)
     if (list === undefined) return null
     const place = this.#lists.get(list.items) ?? { value: list.items }
-    if ("node" in place) return { of: sourceOf(state.outputs[place.node] ?? null), path: [] }
-    return "input" in place ? { of: sourceOf(state.input), path: place.input } : { of: place, path: [] }
+    if ("node" in place) return { of: toSource(state.outputs[place.node] ?? null), path: [] }
+    return "input" in place ? { of: toSource(state.input), path: place.input } : { of: place, path: [] }
   }
 
   #noteLists(state: JobState, fact: Fact): void {
@@ -196,7 +196,7 @@ export class History {
       if (list !== undefined) this.#lists.set(list.items, place)
     }
     if (fact.type === "node_expanded")
-      note(fact.node, fact.items_of ?? sourceOf((fact.items as Output | undefined) ?? null))
+      note(fact.node, fact.items_of ?? toSource((fact.items as Output | undefined) ?? null))
     else if (fact.type === "job_submitted")
       for (const entry of fact.fork?.nodes ?? []) {
         if (!("list" in entry)) continue
@@ -209,7 +209,7 @@ export class History {
   async #build<T>(jobId: string, moment: Moment, read: (past: Past) => T): Promise<T> {
     const walk = await this.#start(jobId, moment)
     await this.#walk(jobId, walk, moment)
-    const result = read(pastOf(walk))
+    const result = read(toPast(walk))
     await this.#walk(jobId, walk, end)
     walk.timeline.isBuilt = true
     this.#keep(jobId, walk.timeline)
@@ -308,7 +308,7 @@ export class History {
 
 const end: Moment = { seq: Number.MAX_SAFE_INTEGER }
 
-function pastOf({ timeline: { plan }, state, place }: Walk): Past {
+function toPast({ timeline: { plan }, state, place }: Walk): Past {
   return { plan, state, ...place }
 }
 

@@ -57,7 +57,7 @@ export class JobLists {
         ? await this.#withDispatched(filter, bound)
         : await this.#parts.journal.listJobs(filter, bound),
     )
-    const dispatched = await this.#dispatchedOf(page.jobs)
+    const dispatched = await this.#findDispatched(page.jobs)
     const rows = await this.#reread(page.jobs, dispatched)
     const shown = rows.map(row => shownRow(row, dispatched))
     const jobs = shown.filter(
@@ -79,7 +79,7 @@ export class JobLists {
   }
 
   async snapshot(row: JobRow): Promise<JobSnapshot> {
-    const dispatched = await this.#dispatchedOf([row])
+    const dispatched = await this.#findDispatched([row])
     const [current] = await this.#reread([row], dispatched)
     return rowSnapshot(shownRow(current!, dispatched), this.#parts.now())
   }
@@ -111,7 +111,7 @@ export class JobLists {
   }
 
   /** Those of the QUEUED ones that were dispatched. */
-  async #dispatchedOf(rows: readonly JobRow[]): Promise<ReadonlySet<string>> {
+  async #findDispatched(rows: readonly JobRow[]): Promise<ReadonlySet<string>> {
     const ids = rows.filter(({ status }) => status === "QUEUED").map(({ id }) => id)
     const { dispatched } = this.#parts
     if (ids.length === 0 || dispatched === undefined) return new Set()

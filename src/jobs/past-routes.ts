@@ -77,7 +77,7 @@ async function countsAt(store: PipelineStore, query: RouteQuery): Promise<Counts
     found += messages.length
     after = messages.at(-1)!.seq
     const there = messages.filter(message => message.at <= at)
-    const calls = await callsOf(store, execution, there)
+    const calls = await readCalls(store, execution, there)
     if (calls === null) return null
     for (const { seq } of there) {
       const tries = triesBy(calls.get(seq) ?? [], at)
@@ -92,7 +92,7 @@ async function countsAt(store: PipelineStore, query: RouteQuery): Promise<Counts
   return { ...counts, failed: counts.dead_lettered }
 }
 
-async function callsOf(
+async function readCalls(
   store: PipelineStore,
   execution: number,
   keys: readonly MessageRow[],

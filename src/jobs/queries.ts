@@ -284,14 +284,14 @@ export class Queries {
   /** X5: the positions of nodes or items in the queues for slots. */
   async #slotPositions<T extends Pick<NodeView, "waiting_on">>(
     tasks: readonly T[],
-    placeOf: (task: T) => { readonly jobId: string; readonly node: number; readonly item?: number },
+    toSlotKey: (task: T) => { readonly jobId: string; readonly node: number; readonly item?: number },
   ): Promise<[T, LiveTask][]> {
     const found: [T, LiveTask][] = []
     for (const task of tasks) {
       const { waiting_on } = task
       if (waiting_on?.kind !== "slot" || found.length === POSITIONS) continue
       const { provider } = waiting_on
-      const position = await this.#parts.journal.providers.slotPosition({ provider, ...placeOf(task) })
+      const position = await this.#parts.journal.providers.slotPosition({ provider, ...toSlotKey(task) })
       found.push([task, { ...notBegun, waiting_on: { ...waiting_on, position } }])
     }
     return found
@@ -320,7 +320,7 @@ export class Queries {
     const of = { node, item }
     const view = item === undefined ? nodeView(state, node, now) : itemAsNode(state, node, item, now)
     const output = item === undefined ? state.outputs[node] : list!.state.outputs[item]
-    const live = jobHasEnded(state.status) ? undefined : await this.#liveOf(jobId, { view, state, ...of })
+    const live = jobHasEnded(state.status) ? undefined : await this.#readLive(jobId, { view, state, ...of })
     const begunAt = live?.nodes[0]?.status === "RUNNING" ? live.nodes[0].started_at : null
     const { attempts, total } = await inTurnsIfMany(facts, () =>
       attemptHistory(plan, facts, of, { now, begunAt }),
@@ -336,7 +336,7 @@ export class Queries {
   }
 
   /** The overlay of one node, or of one of its items. */
-  async #liveOf(
+  async #readLive(
     jobId: string,
     { view, state, node, item }: { view: NodeView; state: JobState; node: number; item: number | undefined },
   ): Promise<LiveGraph | null> {

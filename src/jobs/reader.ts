@@ -3,7 +3,7 @@ import { artifactsInText } from "../core/artifacts.ts"
 import type { JobEvent } from "../core/view/events.ts"
 import type { GraphView } from "../core/view/view.ts"
 import { systemClock } from "../engine/clock.ts"
-import { isJobId, partitionOf } from "../engine/ids.ts"
+import { isJobId, jobPartition } from "../engine/ids.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import { Plans } from "../engine/plans.ts"
 import type { JobCommand } from "../engine/remote/commands.ts"
@@ -236,7 +236,7 @@ export class Reader {
 
   async #send(jobId: string, command: JobCommand): Promise<boolean> {
     const partitions = await this.#journal.readPartitions()
-    const owned = partitions.some(row => row.partition === partitionOf(jobId) && row.owner !== null)
+    const owned = partitions.some(row => row.partition === jobPartition(jobId) && row.owner !== null)
     if (!owned || this.isExclusive) return false
     try {
       const answer = await this.#remoteCommands.execute(jobId, command, ANSWER_MS)
@@ -251,7 +251,7 @@ export class Reader {
   /** A store that only one process can open has no engine while this process has it open. */
   async #awayOwner(jobId: string): Promise<AwayOwner | null> {
     if (this.isExclusive) return { engine: null, beat: null }
-    return (await this.#knownEngines()).awayOwner(partitionOf(jobId))
+    return (await this.#knownEngines()).awayOwner(jobPartition(jobId))
   }
 
   async #knownEngines(): Promise<KnownEngines> {

@@ -153,7 +153,7 @@ export class Registrations {
 
   #cachedVersions(source: GivenWorkflow): CachedWorkflow["byOwner"] {
     let known = this.#byObject.get(source)
-    if (known !== undefined && known.content !== null && endOf(source, known.content) !== -1)
+    if (known !== undefined && known.content !== null && matchContent(source, known.content) !== -1)
       return known.byOwner
     // A workflow of the builder, or a text, cannot change. A definition can; the compiler rejects anything else.
     const canChange = !(isBuilt(source) || source instanceof WorkflowText)
@@ -268,21 +268,21 @@ function addContent(value: unknown, content: unknown[]): boolean {
  * Compares a value with such a list from `at` on: a submission needs this for each object that it is given, and it takes a
  * quarter of the time that the text of the object takes. Returns where its content ends; -1: it has changed.
  */
-function endOf(value: unknown, content: readonly unknown[], at = 0): number {
+function matchContent(value: unknown, content: readonly unknown[], at = 0): number {
   if (typeof value !== "object" || value === null)
     return at < content.length && content[at] === value ? at + 1 : -1
   let next: number
   if (Array.isArray(value)) {
     if (content[at] !== LIST || content[at + 1] !== value.length) return -1
     next = at + 2
-    for (let i = 0; i < value.length && next !== -1; i++) next = endOf(value[i], content, next)
+    for (let i = 0; i < value.length && next !== -1; i++) next = matchContent(value[i], content, next)
     return next
   }
   if (content[at] !== MAPPING || !isPlainObject(value)) return -1
   next = at + 1
   for (const key in value) {
     if (content[next] !== key) return -1
-    next = endOf(value[key], content, next + 1)
+    next = matchContent(value[key], content, next + 1)
     if (next === -1) return -1
   }
   return content[next] === END ? next + 1 : -1

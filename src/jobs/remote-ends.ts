@@ -1,4 +1,4 @@
-import { partitionOf } from "../engine/ids.ts"
+import { jobPartition } from "../engine/ids.ts"
 import { lacksOutput, rowSnapshot } from "../engine/owner/snapshot.ts"
 import type { Journal } from "../journal/port/journal.ts"
 import type { Watchers } from "./watchers.ts"
@@ -88,7 +88,7 @@ export class RemoteEnds {
     this.#queriedAt = performance.now()
     const isAll = this.#queriedAt - this.#queriedAllAt >= pollMs
     if (isAll) this.#queriedAllAt = this.#queriedAt
-    const ids = [...this.#awaited.keys()].filter(id => isAll || this.#dirty.has(partitionOf(id)))
+    const ids = [...this.#awaited.keys()].filter(id => isAll || this.#dirty.has(jobPartition(id)))
     this.#dirty.clear()
     this.#isQuerying = true
     try {

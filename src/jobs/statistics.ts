@@ -210,7 +210,7 @@ export async function workflowStatistics(
   const shown = version ?? latest ?? (await journal.readWorkflow({ owner, name: workflow }))?.version
   if (shown === undefined) throw noSuchWorkflow(workflow)
   const plan = await plans.get(owner, workflow, shown)
-  const nodes = orderOf(plan, byNode).map(node => nodeStatistics(node, byNode.get(node)!))
+  const nodes = orderNodes(plan, byNode).map(node => nodeStatistics(node, byNode.get(node)!))
   const job = byNode.get(JOB) ?? newTotals()
   return {
     ...{ workflow, version: version ?? null, from: isoTime(from), to: isoTime(to) },
@@ -235,7 +235,7 @@ function* merged(rows: readonly StoredTotals[]): Work<{ byNode: Map<string, Tota
   return latest === undefined ? { byNode } : { byNode, latest }
 }
 
-function orderOf({ nodes }: Plan, byNode: ReadonlyMap<string, Totals>): string[] {
+function orderNodes({ nodes }: Plan, byNode: ReadonlyMap<string, Totals>): string[] {
   const known = nodes.map(({ id }) => id)
   const others = new Set(byNode.keys())
   for (const node of [...known, JOB, OTHER_NODES]) others.delete(node)
@@ -283,8 +283,8 @@ function slowestPath(plan: Plan, nodes: readonly NodeStatistics[]): CriticalNode
     const { duration_ms = null, queued_ms = null } = byId.get(id) ?? {}
     return { node: id, duration_ms: duration_ms?.p50 ?? null, queued_ms: queued_ms?.p50 ?? null }
   })
-  const timeOf = (node: number) => (medians[node]!.duration_ms ?? 0) + (medians[node]!.queued_ms ?? 0)
-  return criticalPath(plan, timeOf).map(node => medians[node]!)
+  const nodeTime = (node: number) => (medians[node]!.duration_ms ?? 0) + (medians[node]!.queued_ms ?? 0)
+  return criticalPath(plan, nodeTime).map(node => medians[node]!)
 }
 
 /** Failed jobs are read in pages like those of lists, until one of these is reached. */

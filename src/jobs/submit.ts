@@ -214,7 +214,7 @@ export class Submissions {
     const { owner, idempotencyKey: key } = options
     const claim = await this.#parts.journal.readKey({ owner, key })
     if (claim === null) return null
-    mustBeSameContent(claim, fingerprintOf(content, options))
+    mustBeSameContent(claim, computeFingerprint(content, options))
     const { jobId } = claim
     return (await this.#exists(jobId)) ? { jobId, isNew: false, stored: null } : null
   }
@@ -348,7 +348,7 @@ export class Submissions {
     jobId = this.#parts.engine.newJobId(),
   ): Promise<string> {
     const { owner, idempotencyKey } = options
-    const fingerprint = fingerprintOf(submitted, options)
+    const fingerprint = computeFingerprint(submitted, options)
     const claim = {
       owner,
       key: idempotencyKey!,
@@ -381,7 +381,7 @@ function delayed(command: Submit, { pipeline }: Plan, options: StartOptions): Su
   return { ...command, ...startFields(options) }
 }
 
-function fingerprintOf(submitted: readonly unknown[], options: SubmitOptions): string {
+function computeFingerprint(submitted: readonly unknown[], options: SubmitOptions): string {
   const { labels = {}, priority = 0, ttlSeconds = null } = options
   const content = [...submitted, labels, priority, ttlSeconds]
   // The same delay, sent again, is the same submission; a time is the same in every zone.

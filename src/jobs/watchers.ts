@@ -1,6 +1,6 @@
 import { jobHasEnded } from "../core/states.ts"
 import type { EngineObserver } from "../engine/engine.ts"
-import { partitionOf } from "../engine/ids.ts"
+import { jobPartition } from "../engine/ids.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
 import { endSnapshot, type JobSnapshot } from "../engine/owner/snapshot.ts"
 
@@ -101,7 +101,7 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "los
 
   /** This process does not own the partition any more: callers must query another process. */
   lost(partition: number): void {
-    this.#notifyAll(jobId => partitionOf(jobId) === partition)
+    this.#notifyAll(jobId => jobPartition(jobId) === partition)
   }
 
   close(): void {

@@ -164,7 +164,12 @@ export async function workflowDiff(
 ): Promise<WorkflowDiff> {
   const before = await storedWorkflow(workflows, { ...key, version: from })
   const after = await storedWorkflow(workflows, { ...key, version: to })
-  return { name: key.name, from, to, ...(await inTurns(diffOf(before.definition, after.definition))) }
+  return {
+    name: key.name,
+    from,
+    to,
+    ...(await inTurns(compareDocuments(before.definition, after.definition))),
+  }
 }
 
 interface Changes {
@@ -174,7 +179,7 @@ interface Changes {
 }
 
 /** Both are canonical, except for values of `retry` that were written although they are the default. */
-function* diffOf(before: string, after: string): Work<Differences> {
+function* compareDocuments(before: string, after: string): Work<Differences> {
   const old = divided(before)
   yield
   const now = divided(after)

@@ -19,7 +19,7 @@
 import { readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { UmbraError } from "../errors.ts"
-import { isVisible, lifeOf, ownIdentity, type ProcessIdentity } from "../process-identity.ts"
+import { checkLife, isVisible, ownIdentity, type ProcessIdentity } from "../process-identity.ts"
 
 export interface LockHolder extends ProcessIdentity {
   /** ISO 8601. */
@@ -111,7 +111,7 @@ export async function findHolder(folder: string): Promise<LockHolder | null> {
   const { holder } = await newestHolder(folder)
   if (holder === null || holder.released) return null
   const own = ownIdentity()
-  return isVisible(holder, own) && lifeOf(holder, own) !== "dead" ? holder : null
+  return isVisible(holder, own) && checkLife(holder, own) !== "dead" ? holder : null
 }
 
 /**
@@ -134,7 +134,7 @@ async function refuseIfHeld(
   const path = lockPath(folder, number)
   const found = await readHolder(path)
   if (found?.released) return
-  const life = found ? lifeOf(found, own) : "unknown"
+  const life = found ? checkLife(found, own) : "unknown"
   if (life === "dead" || (life === "unknown" && !(await beats(path, watchMs)))) return
   // The file was just being created at the first read; its content is there by now.
   const holder = found ?? (await readHolder(path))

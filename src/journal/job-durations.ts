@@ -60,13 +60,13 @@ export async function jobDurations(
     const slice = { createdFrom: from, createdBefore: Math.min(from + width, before) }
     const page = await list({ ...filter, ...slice, limit: JOBS_OF_A_SLICE }, BOUND)
     if (page.next !== null) complete = false
-    for (const row of page.jobs) jobs.push(pointOf(row, times))
+    for (const row of page.jobs) jobs.push(toPoint(row, times))
   }
   const joined = join(jobs, points, { from: first, width: before - first })
   return { from: first, before, points: joined.sort((a, b) => a.at - b.at), jobs: jobs.length, complete }
 }
 
-function pointOf(row: JobRow, { now, begin }: Times): DurationPoint {
+function toPoint(row: JobRow, { now, begin }: Times): DurationPoint {
   const { id: jobId, createdAt: at, finishedAt, status } = row
   return { at, durationMs: Math.max(0, (finishedAt ?? now) - begin(row)), status, count: 1, jobId }
 }

@@ -9,8 +9,7 @@ import { errorWords, searchedWords } from "./fingerprint.ts"
 import {
   BUCKET_MS,
   binaryDigits,
-  bucketOf,
-  firstIdOf,
+  firstBucketId,
   HIGHEST_ID,
   idAbove,
   idTime,
@@ -20,6 +19,7 @@ import {
   type Mark,
   MIN_DURATION_MARK_MS,
   marks,
+  parseBucket,
   WRITERS,
 } from "./marks.ts"
 import type { JobFilter, JobPage, JobRow, ListBound } from "./port/journal.ts"
@@ -37,7 +37,7 @@ export interface ListedStore {
 
 export interface PlacesQuery {
   readonly marks: readonly Mark[]
-  readonly unfinishedOf: readonly string[]
+  readonly unfinishedOwners: readonly string[]
   readonly before: number
   readonly limit: number
 }
@@ -126,7 +126,7 @@ class Walk {
     this.#range = idRange(filter)
     this.#budget = new Budget(bound)
     const { high } = this.#range
-    this.#bucket = high === firstIdOf(bucketOf(high)) ? bucketOf(high) - 1 : bucketOf(high)
+    this.#bucket = high === firstBucketId(parseBucket(high)) ? parseBucket(high) - 1 : parseBucket(high)
   }
 
   async page(sets: readonly BucketSet[]): Promise<JobPage> {
@@ -138,7 +138,7 @@ class Walk {
       const size = round === 0 && sets.length === 0 ? 0 : Math.min(FIRST_SCAN * 4 ** round, LARGEST_SCAN)
       if (this.#ranges.length > 0) await this.#scan(size)
       if (this.#found.length > limit) return fullPage(this.#found.slice(0, limit))
-      if (this.#ranges.length === 0 && this.#bucket < bucketOf(this.#range.low))
+      if (this.#ranges.length === 0 && this.#bucket < parseBucket(this.#range.low))
         return { ...END, jobs: this.#found }
       if (this.#budget.isSpent) return this.#endEarly()
     }
@@ -146,7 +146,7 @@ class Walk {
 
   /** Finds the next ranges. Always gets further, however small the bound is. */
   async #collect(sets: readonly BucketSet[], most: number): Promise<void> {
-    const lowest = bucketOf(this.#range.low)
+    const lowest = parseBucket(this.#range.low)
     const begin = this.#bucket
     const runs: Run[] = []
     let found = 0
@@ -167,7 +167,7 @@ class Walk {
 
   /** The next run of buckets that is in all sets; null: there is none from here to `#bucket`, which has fallen. */
   async #next(sets: readonly BucketSet[]): Promise<Run | null> {
-    const run = { top: this.#bucket, bottom: bucketOf(this.#range.low) }
+    const run = { top: this.#bucket, bottom: parseBucket(this.#range.low) }
     for (const set of sets) {
       const found = await set.floor(run.top, this.#budget)
       if (found.top < run.top) {
@@ -181,7 +181,7 @@ class Walk {
 
   #clipped(top: number, bottom: number): IdRange {
     const { low, high } = this.#range
-    const [first, behind] = [firstIdOf(bottom), firstIdOf(top + 1)]
+    const [first, behind] = [firstBucketId(bottom), firstBucketId(top + 1)]
     return { low: first > low ? first : low, high: behind < high ? behind : high }
   }
 
@@ -197,7 +197,7 @@ class Walk {
   }
 
   #endEarly(): JobPage {
-    const next = this.#ranges[0]?.high ?? firstIdOf(Math.min(this.#bucket, LAST_BUCKET - 1) + 1)
+    const next = this.#ranges[0]?.high ?? firstBucketId(Math.min(this.#bucket, LAST_BUCKET - 1) + 1)
     return {
       jobs: this.#found,
       next,
@@ -296,7 +296,7 @@ class BucketSet {
   }
 
   async #readOn(bucket: number, budget: Budget): Promise<void> {
-    const lists = this.#of.marks.length + this.#of.unfinishedOf.length
+    const lists = this.#of.marks.length + this.#of.unfinishedOwners.length
     const limit = Math.max(4, Math.floor(this.#size / Math.max(1, lists)))
     this.#size = Math.min(this.#size * 4, MOST_PLACES)
     const places = await this.#store.listedPlaces({ ...this.#of, before: (bucket + 1) * WRITERS, limit })
@@ -317,9 +317,9 @@ async function bucketSets(
   if (typeof filter.parentId === "string") return []
   const owners = filter.owner === undefined ? await store.listedOwners(MOST_OWNERS + 1) : [filter.owner]
   if (owners.length > MOST_OWNERS) return []
-  const set = (markOf: (owner: string) => readonly Mark[], unfinishedOf: readonly string[] = []) => ({
-    marks: owners.flatMap(markOf),
-    unfinishedOf,
+  const set = (ownerMarks: (owner: string) => readonly Mark[], unfinishedOwners: readonly string[] = []) => ({
+    marks: owners.flatMap(ownerMarks),
+    unfinishedOwners,
   })
   const ended = statuses.filter(jobHasEnded)
   const isUnfinished = ended.length < statuses.length
@@ -359,7 +359,7 @@ async function bucketSets(
       ? []
       : [set(owner => durationBits(minDurationMs).map(bits => marks.duration(owner, bits)))]),
   ]
-  const sets = found.filter(of => of.marks.length + of.unfinishedOf.length <= MOST_MARKS)
+  const sets = found.filter(of => of.marks.length + of.unfinishedOwners.length <= MOST_MARKS)
   return [...timeSet(store, filter, owners), ...sets.map(of => new BucketSet(store, of))]
 }
 
@@ -387,12 +387,12 @@ function timeSet(store: ListedStore, filter: JobFilter, owners: readonly string[
   if (count * owners.length > MOST_MARKS) return []
   const late = Array.from({ length: count }, (_, i) => (first + i) * 2 ** bits)
   const found = owners.flatMap(owner => late.map(at => marks.late(owner, bits, at)))
-  return [new BucketSet(store, { marks: found, unfinishedOf: [] }, interval(filter))]
+  return [new BucketSet(store, { marks: found, unfinishedOwners: [] }, interval(filter))]
 }
 
 /** 34 years: a later time of a job that has marks of its time is not expected. */
 const FAR_MS = 2 ** 40
-const NO_LISTS = { marks: [], unfinishedOf: [] }
+const NO_LISTS = { marks: [], unfinishedOwners: [] }
 
 function interval({ createdFrom = 0, createdBefore }: JobFilter): Run {
   const bucket = (time: number) => Math.min(Math.max(0, Math.floor(time / BUCKET_MS)), LAST_BUCKET)

@@ -80,7 +80,7 @@ export function binaryDigits(value: number): number {
   return value.toString(2).length
 }
 
-export function bucketOf(jobId: string): number {
+export function parseBucket(jobId: string): number {
   return Number.parseInt(jobId.slice(0, 8) + jobId.slice(9, BUCKET_DIGITS + 1), 16)
 }
 
@@ -102,7 +102,7 @@ function hexNumber(text: string, from: number, to: number): number {
 const [ZERO, NINE, LOWER_A, LOWER_CASE] = [0x30, 0x39, 0x61, 0x20]
 
 /** The lowest job id of this bucket; behind the last bucket: an id above all others. */
-export function firstIdOf(bucket: number): string {
+export function firstBucketId(bucket: number): string {
   if (bucket > LAST_BUCKET) return HIGHEST_ID
   const digits = bucket.toString(16).padStart(BUCKET_DIGITS, "0")
   return `${digits.slice(0, 8)}-${digits.slice(8)}0-7000-8000-000000000000`
@@ -141,7 +141,7 @@ type MarkedJob = Omit<JobChange, "output" | "wakeAt" | "seq"> & Partial<Pick<New
 export function storedEntries(jobs: readonly MarkedJob[]): readonly number[] {
   const lists = new MarkLists()
   return jobs.flatMap(job => {
-    const place = bucketOf(job.id) * WRITERS + job.partition
+    const place = parseBucket(job.id) * WRITERS + job.partition
     const found = [...lists.birth(job), ...(lists.end(job) ?? []), ...rareMarks(job, idTime(job.id), true)]
     return found.flatMap(one => [one, place])
   })

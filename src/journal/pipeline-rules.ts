@@ -1,6 +1,6 @@
 /** The rules that every pipeline store applies in the same way. */
 import { createHash } from "node:crypto"
-import { nameOf } from "../core/pipeline/settled.ts"
+import { formatMessageKey } from "../core/pipeline/settled.ts"
 import { JournalDataError } from "./errors.ts"
 import type { LineageRow, ListedExecution, MessageKey, PipelineCommit } from "./port/pipelines.ts"
 import { BEFORE_ALL_KEYS } from "./values.ts"
@@ -27,16 +27,18 @@ export function settled({
   unparked,
   stored,
 }: Pick<PipelineCommit, "parked" | "unparked" | "stored">) {
-  const last = new Map(parked.map(row => [nameOf(row), row]))
+  const last = new Map(parked.map(row => [formatMessageKey(row), row]))
   return {
     parked: [...last.values()],
-    unparked: unparked.filter(key => !last.has(nameOf(key))),
+    unparked: unparked.filter(key => !last.has(formatMessageKey(key))),
     stored: [...new Map(stored.map(({ key, value }) => [storedKey(key), value]))],
   }
 }
 
 export function distinctKeys(keys: readonly MessageKey[]): MessageKey[] {
-  return [...new Map(keys.map(({ route, seq }) => [nameOf({ route, seq }), { route, seq }])).values()]
+  return [
+    ...new Map(keys.map(({ route, seq }) => [formatMessageKey({ route, seq }), { route, seq }])).values(),
+  ]
 }
 
 const LONGEST_KEY = 200

@@ -35,7 +35,7 @@ export function slotRow<T extends { readonly item: number }>({ item, ...row }: T
 }
 
 /** The partitions of these rows, each once. */
-export function partitionsOf(rows: readonly { readonly partition: number }[]): readonly number[] {
+export function distinctPartitions(rows: readonly { readonly partition: number }[]): readonly number[] {
   return [...new Set(rows.map(({ partition }) => partition))]
 }
 

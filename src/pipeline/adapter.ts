@@ -153,7 +153,7 @@ export function defineAdapter<
   const Type extends string,
   Schema extends StandardSchemaV1 | undefined = undefined,
 >(definition: AdapterDefinition<Type, Schema>): DefinedAdapter<Type, Schema> {
-  const problem = problemOf(definition)
+  const problem = findProblem(definition)
   if (problem !== undefined) throw new UmbraError("E720", `defineAdapter: ${problem}`)
   return defineBuiltInAdapter(definition)
 }
@@ -173,7 +173,9 @@ export function isAdapter(value: unknown): value is Adapter {
 
 const typePattern = /^[A-Za-z][A-Za-z0-9_.-]{0,99}$/
 
-function problemOf(definition: AdapterDefinition<string, StandardSchemaV1 | undefined>): string | undefined {
+function findProblem(
+  definition: AdapterDefinition<string, StandardSchemaV1 | undefined>,
+): string | undefined {
   const { type, config, process, gather, emits, writesOnce } = definition
   if (typeof type !== "string" || !typePattern.test(type)) {
     return `type must be a name of letters, digits, "_", "-" and "." that begins with a letter, not ${JSON.stringify(type)}.`

@@ -7,7 +7,7 @@
 
 import type { Json } from "../core/json.ts"
 import { groupBy } from "../core/maps.ts"
-import { nameOf } from "../core/pipeline/settled.ts"
+import { formatMessageKey } from "../core/pipeline/settled.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { LiveMessage, LiveMessages } from "../engine/remote/live-messages.ts"
 import { UmbraError } from "../errors.ts"
@@ -53,9 +53,9 @@ export async function walkLineage(
   const down = new Walk(open, bounds)
   const outputs = direction === "inputs" ? [] : await down.follow(message, known => down.findOutputs(known))
   return {
-    message: viewOf(message),
-    inputs: inputs.map(viewOf),
-    outputs: outputs.map(viewOf),
+    message: messageView(message),
+    inputs: inputs.map(messageView),
+    outputs: outputs.map(messageView),
     is_cut: up.isCut || down.isCut,
   }
 }
@@ -149,25 +149,26 @@ class Walk {
     // Before the store is read: a call that becomes durable meanwhile is then known twice, instead of not at
     // all.
     const inFlight = source.hasEnded ? null : await source.live(keys)
-    const live = new Map(keys.map((key, at) => [nameOf(key), inFlight?.[at] ?? null]))
+    const live = new Map(keys.map((key, at) => [formatMessageKey(key), inFlight?.[at] ?? null]))
     const [messages, rows, gathered] = await Promise.all([
       store.findMessages(execution, keys),
       store.readLineage({ execution, keys, limit: keys.length * ROWS_PER_MESSAGE }),
       store.readGathered({ execution, into: keys, limit: this.#bounds.from + this.#bounds.limit }),
     ])
-    const rowsByMessage = groupBy(rows, nameOf)
+    const rowsByMessage = groupBy(rows, formatMessageKey)
     const intoByMember = await this.#leaders(source, gathered)
-    const isDone = (message: MessageRow) => rowsByMessage.get(nameOf(message))?.at(-1)?.status === "completed"
+    const isDone = (message: MessageRow) =>
+      rowsByMessage.get(formatMessageKey(message))?.at(-1)?.status === "completed"
     const dead = await this.#findDeadLetter(
       source,
       messages.filter(message => !isDone(message)),
     )
     const found = keys
-      .map(key => messages.find(each => nameOf(each) === nameOf(key)))
+      .map(key => messages.find(each => formatMessageKey(each) === formatMessageKey(key)))
       .filter(message => message !== undefined)
     return Promise.all(
       found.map(async message => {
-        const name = nameOf(message)
+        const name = formatMessageKey(message)
         const letter = dead.get(name)
         const stored = rowsByMessage.get(name) ?? []
         return {
@@ -175,8 +176,8 @@ class Walk {
           message: message.body.length > this.#bodyCharacters ? { ...message, body: null } : message,
           rows: stored,
           live: newer(live.get(name) ?? null, stored),
-          gathered: gathered.filter(member => intoByMember.get(nameOf(member)) === name),
-          replayOf: await this.#replayOf(source, message),
+          gathered: gathered.filter(member => intoByMember.get(formatMessageKey(member)) === name),
+          replayOf: await this.#findReplayed(source, message),
           replayedBy: letter === undefined ? null : await replayedBy(source, letter),
           isDead: letter !== undefined,
         }
@@ -188,7 +189,7 @@ class Walk {
    * The initial messages of a replay are numbered in the order of the dead letters that they replay, by
    * route.
    */
-  async #replayOf({ store, jobId, replayOf }: LineageSource, message: MessageRow): Promise<Ref | null> {
+  async #findReplayed({ store, jobId, replayOf }: LineageSource, message: MessageRow): Promise<Ref | null> {
     if (replayOf === null || message.parent !== null) return null
     const source = await this.#open(replayOf)
     if (source === null) return null
@@ -210,7 +211,7 @@ class Walk {
       const after = { route: key.route, seq: key.seq - 1 }
       next = (await store.listDeadLetters({ execution, after, limit: 1 }))[0]
       if (next === undefined) break
-      if (inKeyOrder(key, next) === 0) dead.set(nameOf(key), next)
+      if (inKeyOrder(key, next) === 0) dead.set(formatMessageKey(key), next)
     }
     return dead
   }
@@ -227,7 +228,9 @@ class Walk {
     })
     return new Map(
       rows.flatMap(row =>
-        row.into === null ? [] : [[nameOf(row), nameOf({ route: row.route, seq: row.into })]],
+        row.into === null
+          ? []
+          : [[formatMessageKey(row), formatMessageKey({ route: row.route, seq: row.into })]],
       ),
     )
   }
@@ -369,7 +372,7 @@ function emittedRanges(
   })
 }
 
-function viewOf({ source, message, rows, live, gathered, isDead, ...links }: Known): MessageView {
+function messageView({ source, message, rows, live, gathered, isDead, ...links }: Known): MessageView {
   const { plan, jobId } = source
   const all = [...rows, ...(live?.rows ?? [])]
   const running = live?.running ?? null

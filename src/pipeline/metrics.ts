@@ -84,14 +84,14 @@ export class PipelineMetrics {
 
 function routeCounts(all: Map<string, RouteMetrics>, pipeline: string, { plan }: RouteRun): RouteMetrics {
   const wanted = { pipeline, route: plan.name }
-  const isKnown = all.size < MOST_ROUTES || all.has(keyOf(wanted))
+  const isKnown = all.size < MOST_ROUTES || all.has(routeKey(wanted))
   const names = isKnown ? wanted : other
   const counts = { done: 0, failed: 0, failedTries: 0, opened: 0, closed: 0 }
   const made = () => ({ ...names, ...counts, queued: 0, inFlight: 0, openBreakers: 0 })
-  return valueIn(all, keyOf(names), made)
+  return valueIn(all, routeKey(names), made)
 }
 
-const keyOf = ({ pipeline, route }: typeof other) => `${pipeline}\n${route}`
+const routeKey = ({ pipeline, route }: typeof other) => `${pipeline}\n${route}`
 
 function addCurrent(metrics: RouteMetrics, route: RouteRun): void {
   metrics.inFlight += route.inFlight

@@ -113,13 +113,13 @@ export class PipelineQueries {
    * it.
    */
   async lineage(jobId: string, message: string, query: LineageQuery = {}): Promise<LineageView> {
-    const start = await this.#lineageOf(jobId)
+    const start = await this.#openLineage(jobId)
     const sources = new Map([[jobId, Promise.resolve<LineageSource | null>(start)]])
     const open = (id: string) => valueIn(sources, id, () => this.#relative(id, start.owner))
     return walkLineage(start, open, message, query)
   }
 
-  async #lineageOf(jobId: string): Promise<LineageSource> {
+  async #openLineage(jobId: string): Promise<LineageSource> {
     const { store, live } = this.#parts
     const { plan, execution, row } = await this.openSource(jobId)
     const hasEnded = row.finishedAt !== null
@@ -140,7 +140,7 @@ export class PipelineQueries {
    */
   async #relative(jobId: string, owner: string): Promise<LineageSource | null> {
     try {
-      const source = await this.#lineageOf(jobId)
+      const source = await this.#openLineage(jobId)
       return source.owner === owner ? source : null
     } catch (error) {
       if (error instanceof UmbraError && isGone.has(error.code)) return null

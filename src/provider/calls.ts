@@ -82,7 +82,7 @@ export class ProviderCalls implements Providers {
       )
       return parseResult(news, { ...this.#parts, redactor: call.redactor() })
     } catch (thrown) {
-      const fault = this.#faultOf(thrown, call.redactor())
+      const fault = this.#toFault(thrown, call.redactor())
       // Nothing is known of the operation: it is polled once more, with a separate place in the rate.
       if (call.lacksPlace) return { type: "hint" }
       return fault.code === ANSWER_TOO_LARGE
@@ -110,13 +110,13 @@ export class ProviderCalls implements Providers {
       await call.within(() => provider.cancel!({ externalId: operation.externalId }, call.context))
       return null
     } catch (thrown) {
-      return this.#faultOf(thrown, call.redactor())
+      return this.#toFault(thrown, call.redactor())
     } finally {
       call.end()
     }
   }
 
-  #faultOf(thrown: unknown, redactor: Redactor | null): Fault {
+  #toFault(thrown: unknown, redactor: Redactor | null): Fault {
     return toFault(thrown, { now: this.#parts.now(), thrower: "provider", clean: redactor?.cleanError })
   }
 
@@ -284,11 +284,11 @@ function faultOfNews(news: Extract<OperationNews, { status: "failed" }>, limits:
     message: cut(clean(String(message)), 2000),
     retryable,
     retry_after_seconds: retryAfterSeconds,
-    details: details === undefined ? undefined : detailsOf(details, limits),
+    details: details === undefined ? undefined : checkDetails(details, limits),
   }
 }
 
-function detailsOf(details: JsonObject, limits: NewsLimits): JsonObject {
+function checkDetails(details: JsonObject, limits: NewsLimits): JsonObject {
   try {
     return checked(details, limits.maxPreviewBytes, "details", limits) as JsonObject
   } catch (thrown) {
@@ -301,7 +301,7 @@ function running(news: Extract<OperationNews, { status: "running" }>, limits: Ne
   const isKnown = typeof progress === "number" && !Number.isNaN(progress)
   const percent = isKnown ? Math.min(100, Math.max(0, progress)) : null
   const clean = limits.redactor?.clean ?? ((text: string) => text)
-  const partial = preview === undefined || preview === null ? {} : previewOf(preview, limits)
+  const partial = preview === undefined || preview === null ? {} : checkPreview(preview, limits)
   const text = message == null ? (partial.leftOut ?? null) : clean(String(message))
   const said = text === null ? null : cut(text, messageLength)
   const shown = percent === null && said === null ? {} : { progress: { percent, message: said } }
@@ -309,7 +309,7 @@ function running(news: Extract<OperationNews, { status: "running" }>, limits: Ne
 }
 
 /** Without the preview the operation continues; the job shows why it is missing. */
-function previewOf(preview: unknown, limits: NewsLimits): { preview?: Json; leftOut?: string } {
+function checkPreview(preview: unknown, limits: NewsLimits): { preview?: Json; leftOut?: string } {
   try {
     return { preview: checked(preview, limits.maxPreviewBytes, "preview", limits) }
   } catch (thrown) {

@@ -45,7 +45,7 @@ export function httpProvider(
   const { allowPrivateAddresses = workerSettings().allowPrivateAddresses } = options
   const http = new HttpClient({ allowPrivateAddresses })
   const client = { http, spec }
-  const secrets = requestsOf(spec).flatMap(secretNames)
+  const secrets = listRequests(spec).flatMap(secretNames)
   return defineProvider({
     name: spec.name,
     secrets,
@@ -363,7 +363,7 @@ function refused(message: string): HandlerError {
 
 /** The origins of its requests, as far as the definition contains them. */
 function writtenOrigins(spec: HttpProviderSpec): string[] {
-  return [...new Set(requestsOf(spec).flatMap(({ url }) => writtenOrigin(url) ?? []))]
+  return [...new Set(listRequests(spec).flatMap(({ url }) => writtenOrigin(url) ?? []))]
 }
 
 function writtenOrigin(url: string): string | undefined {
@@ -375,11 +375,11 @@ function writtenOrigin(url: string): string | undefined {
 
 /** A host that is neither written nor a secret belongs to a definition without credentials (`originProblem`). */
 function hasSecretOrigin(spec: HttpProviderSpec): boolean {
-  return requestsOf(spec).some(
+  return listRequests(spec).some(
     request => writtenOrigin(request.url) === undefined && secretNames(request).length > 0,
   )
 }
 
-function requestsOf({ submit, poll, cancel }: HttpProviderSpec): RequestSpec[] {
+function listRequests({ submit, poll, cancel }: HttpProviderSpec): RequestSpec[] {
   return [submit, poll, cancel].filter(request => request !== undefined)
 }

@@ -16,7 +16,7 @@ import type { HandlerArtifacts } from "../worker/artifacts.ts"
 import { HandlerError } from "../worker/fail.ts"
 import type { HandlerContext } from "../worker/handler.ts"
 import type { HttpClient } from "../worker/http/client.ts"
-import { download, nameOf, storeAnswer } from "../worker/http/download.ts"
+import { download, fileName, storeAnswer } from "../worker/http/download.ts"
 import { checkOutput } from "../worker/output.ts"
 
 /** In one result or preview; more are left as they are. */
@@ -127,7 +127,7 @@ export class UrlKeeper {
   async #store(text: string, { put, signal, now }: Storing): Promise<ArtifactReference> {
     const url = new URL(text)
     const stream = await download(this.#http, { url, signal, now, maxResponseBytes: MAX_BYTES })
-    return storeAnswer({ put }, stream, { name: nameOf(url) ?? "result" })
+    return storeAnswer({ put }, stream, { name: fileName(url) ?? "result" })
   }
 }
 

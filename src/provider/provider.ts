@@ -170,7 +170,7 @@ export interface Provider extends ProviderDefinition {
 const brand: unique symbol = Symbol.for("umbra.provider") as never
 
 export function defineProvider(definition: ProviderDefinition): Provider {
-  const problem = problemOf(definition)
+  const problem = findProblem(definition)
   if (problem !== undefined) throw new UmbraError("E605", `defineProvider: ${problem}`)
   return Object.freeze({ ...definition, [brand]: true as const })
 }
@@ -181,7 +181,7 @@ export function isProvider(value: unknown): value is Provider {
 
 const functions = ["submit", "poll", "cancel", "webhook", "externalIdOf"] as const
 
-function problemOf(definition: ProviderDefinition): string | undefined {
+function findProblem(definition: ProviderDefinition): string | undefined {
   const { name, verify, webhook, poll, webhookIsHint, pollSeconds, owners, origins, account } = definition
   const isHint = webhookIsHint === true || (definition.store === true && webhook !== undefined)
   if (typeof name !== "string" || !/^[a-z0-9][a-z0-9._-]{0,99}$/i.test(name))

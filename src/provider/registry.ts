@@ -14,10 +14,10 @@ export class ProviderRegistry {
     this.settings = settings
     for (const provider of providers) this.#add(provider)
     checkAccounts([...this.#providers.values()])
-    for (const [name, terms] of this.#terms) this.#terms.set(name, { ...terms, ...this.#accountOf(name) })
+    for (const [name, terms] of this.#terms) this.#terms.set(name, { ...terms, ...this.#sharedAccount(name) })
   }
 
-  #accountOf(name: string): Pick<ProviderTerms, "sameAccount"> {
+  #sharedAccount(name: string): Pick<ProviderTerms, "sameAccount"> {
     const own = this.#providers.get(name)!
     const others = [...this.#providers.values()].filter(other => other !== own && sharesAccount(own, other))
     return others.length === 0 ? {} : { sameAccount: others.map(other => other.name) }
@@ -33,7 +33,7 @@ export class ProviderRegistry {
     if (this.#providers.has(name))
       throw new UmbraError("E605", `There are two providers named "${name}". Give one of them another name.`)
     this.#providers.set(name, provider)
-    this.#terms.set(name, termsOf(provider, this.settings))
+    this.#terms.set(name, providerTerms(provider, this.settings))
   }
 
   get(name: string): Provider | undefined {
@@ -49,7 +49,7 @@ export class ProviderRegistry {
   }
 }
 
-function termsOf(provider: Provider, settings: ProviderSettings): ProviderTerms {
+function providerTerms(provider: Provider, settings: ProviderSettings): ProviderTerms {
   const { concurrency, rate, ttlSeconds } = provider
   return {
     concurrency: concurrency === undefined ? settings.providerConcurrency : concurrency,
@@ -76,8 +76,8 @@ function pollPolicy(provider: Provider, settings: ProviderSettings): PollPolicy 
 /** Do the ids of both name the same operations? Where no account is given, a common origin decides. */
 function sharesAccount(a: Provider, b: Provider): boolean {
   if (a.account !== undefined && b.account !== undefined) return a.account === b.account
-  const origins = new Set(originsOf(a))
-  return originsOf(b).some(origin => origins.has(origin))
+  const origins = new Set(parseOrigins(a))
+  return parseOrigins(b).some(origin => origins.has(origin))
 }
 
 /**
@@ -85,7 +85,7 @@ function sharesAccount(a: Provider, b: Provider): boolean {
  * another. Where a host is in a secret, and may differ between processes, only the operator knows. Throws E605.
  */
 function checkAccounts(providers: readonly Provider[]): void {
-  const counted = providers.filter(each => each.hasSecretOrigin || originsOf(each).length > 0)
+  const counted = providers.filter(each => each.hasSecretOrigin || parseOrigins(each).length > 0)
   for (const secret of counted.filter(({ hasSecretOrigin }) => hasSecretOrigin)) {
     const other = counted.find(
       each => each !== secret && (each.account === undefined || secret.account === undefined),
@@ -103,6 +103,6 @@ function checkAccounts(providers: readonly Provider[]): void {
   }
 }
 
-function originsOf({ origins }: Provider): string[] {
+function parseOrigins({ origins }: Provider): string[] {
   return (origins ?? []).map(origin => new URL(origin).origin)
 }

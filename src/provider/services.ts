@@ -133,10 +133,10 @@ function externalHandler(
   return defineHandler({
     ...externalSpec,
     async run(config, ctx) {
-      const provider = providerOf(registry, ctx)
+      const provider = requireProvider(registry, ctx)
       // An answer may contain what it was sent, and the keys that webhooks are signed with.
       const known = declaredSecrets(provider, secrets)
-      const context = contextOf(ctx, name => {
+      const context = submitContext(ctx, name => {
         const value = providerSecret(name, secrets)
         known.push({ name, value })
         return value
@@ -166,7 +166,7 @@ function cleaned(thrown: unknown, now: number, known: readonly Secret[]): Handle
   return new HandlerError(message, { code, retryable, details, retryAfterSeconds: wait })
 }
 
-function providerOf(registry: ProviderRegistry, { provider: name }: HandlerContext): Provider {
+function requireProvider(registry: ProviderRegistry, { provider: name }: HandlerContext): Provider {
   const provider = name === null ? undefined : registry.get(name)
   if (name === null)
     throw finalError("E421", "A node with handler external needs `provider:`, whose submit does the work.")
@@ -174,7 +174,7 @@ function providerOf(registry: ProviderRegistry, { provider: name }: HandlerConte
   throw finalError("E421", `Provider "${name}" has no submit. Add one, or use a handler that submits itself.`)
 }
 
-function contextOf(ctx: HandlerContext, secret: SubmitContext["secret"]): SubmitContext {
+function submitContext(ctx: HandlerContext, secret: SubmitContext["secret"]): SubmitContext {
   const { jobId, nodeId, signal, now, log, idempotencyKey, place } = ctx
   return { jobId, nodeId, signal, now, log, idempotencyKey, place, secret }
 }

@@ -102,12 +102,12 @@ export class Webhooks {
     })
     if (refusal === null) return
     const error = new UmbraError("E661", `The webhook is rejected: ${refusal}.`)
-    const externalId = refusal === TOO_OLD ? await this.#operationOf(provider, request) : null
+    const externalId = refusal === TOO_OLD ? await this.#readOperation(provider, request) : null
     throw await this.#refused(provider, request.body.length, { error, notes, externalId })
   }
 
   /** The operation that a genuine webhook names; null: none can be read from it. */
-  async #operationOf(provider: Provider, { body, headers }: SignedRequest): Promise<string | null> {
+  async #readOperation(provider: Provider, { body, headers }: SignedRequest): Promise<string | null> {
     try {
       const news = await provider.webhook!({ body: parsed(body), headers })
       return news !== null && isExternalId(news.externalId) ? news.externalId : null

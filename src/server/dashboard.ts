@@ -38,7 +38,7 @@ export interface Dashboard {
 }
 
 export async function serveDashboard(app: App, { folder, basePath }: Dashboard): Promise<void> {
-  const page = pageOf(folder, basePath)
+  const page = readPage(folder, basePath)
   const route = { config: { scope: "none", isFile: true }, schema: { hide: true } } as const
 
   const answerPage = (request: FastifyRequest, reply: FastifyReply) => {
@@ -82,7 +82,7 @@ export async function serveDashboard(app: App, { folder, basePath }: Dashboard):
 }
 
 /** null: there is no dashboard. */
-function pageOf(folder: string, basePath: string): string | null {
+function readPage(folder: string, basePath: string): string | null {
   try {
     const page = readFileSync(join(folder, "index.html"), "utf8")
     // The page names its files from here, whatever its own path is.

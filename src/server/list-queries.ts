@@ -78,9 +78,9 @@ export const durations = z.object({
   complete: z.boolean().describe("false: the range has more jobs; the points are a sample of all of it."),
 })
 
-export function durationsOf(query: z.infer<typeof durationsQuery>): DurationsQuery {
+export function parseDurations(query: z.infer<typeof durationsQuery>): DurationsQuery {
   const { points, ...filters } = query
-  const { limit: _, after: _after, ...filter } = filterOf({ ...filters, limit: 1 })
+  const { limit: _, after: _after, ...filter } = parseJobFilter({ ...filters, limit: 1 })
   const { createdFrom = Number.NEGATIVE_INFINITY, createdBefore = Number.POSITIVE_INFINITY } = filter
   if (createdFrom >= createdBefore) throw wrong("created_from", "must be before created_before")
   return { ...filter, points }
@@ -93,7 +93,7 @@ export const jobPage = z.object({
   complete: z.boolean().describe("false: the page ended before it was full, after a bounded search."),
 })
 
-export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
+export function parseJobFilter(query: z.infer<typeof listQuery>): JobFilter {
   const { status, label, deleted, after, limit, ...shown } = query
   const { workflow, version, error_code, fingerprint, error_text, forked_from, parent } = shown
   if (version !== undefined && workflow === undefined) throw wrong("version", "needs the parameter workflow")
@@ -103,15 +103,15 @@ export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
     throw wrong("error_code", "must not contain the character U+0000")
   if (forked_from !== undefined && !isJobId(forked_from)) throw wrong("forked_from", "must be a job's id")
   if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous page")
-  const statuses = status === undefined ? undefined : [status].flat().flatMap(statusesOf)
-  const labels = label === undefined ? undefined : labelsOf([label].flat())
+  const statuses = status === undefined ? undefined : [status].flat().flatMap(parseStatuses)
+  const labels = label === undefined ? undefined : parseLabels([label].flat())
   if (parent !== undefined && parent !== "none" && !isJobId(parent))
     throw wrong("parent", "must be a job's id, or none")
   const filter = readFilter({ ...shown, status: statuses, labels } as ShownFilter)
   return { ...filter, limit, after, deleted: deleted === "true" || (statuses?.includes("DELETED") ?? false) }
 }
 
-function statusesOf(text: string): JobStatus[] {
+function parseStatuses(text: string): JobStatus[] {
   return text.split(",").map(part => {
     const status = part.trim().toUpperCase() as JobStatus
     if (!jobStatuses.includes(status)) throw wrong("status", `must be one of ${jobStatuses.join(", ")}`)
@@ -119,7 +119,7 @@ function statusesOf(text: string): JobStatus[] {
   })
 }
 
-function labelsOf(given: readonly string[]): Record<string, string> {
+function parseLabels(given: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     given.map(text => {
       const mark = text.indexOf("=")
@@ -152,7 +152,7 @@ export const eventsQuery = z.strictObject({
   limit: schema.queryInt(1, MOST).default(USUAL).meta({ example: 100 }),
 })
 
-export function pageOf({ after, limit }: z.infer<typeof eventsQuery>): EventPageQuery {
+export function parseEventPage({ after, limit }: z.infer<typeof eventsQuery>): EventPageQuery {
   const [seq = "-1", index = "Infinity"] = after?.split(".") ?? []
   return { after: { seq: Number(seq), place: Number(index) }, limit, maxBytes: PAGE_BYTES }
 }

@@ -14,7 +14,7 @@ export const graphQuery = z.strictObject({
   }),
 })
 
-export function momentOf(text: string): Moment {
+export function requireMoment(text: string): Moment {
   const moment = parseMoment(text)
   if (moment === null)
     throw wrong(

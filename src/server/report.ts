@@ -122,14 +122,14 @@ async function readPage(folder: string): Promise<Page> {
       "E634",
       `This installation was built without the dashboard (${file} is missing), which the file needs. \`npm run build\` builds it.`,
     )
-  const withPolicy = html.replace(/<head[^>]*>/i, head => `${head}${policyOf(html)}`)
+  const withPolicy = html.replace(/<head[^>]*>/i, head => `${head}${buildPolicy(html)}`)
   const [before, after, more] = withPolicy.split(PLACE)
   if (after === undefined || more !== undefined)
     throw new UmbraError("E634", `${file} is not a template: it must contain ${PLACE} once.`)
   return { before: before!, after }
 }
 
-function policyOf(html: string): string {
+function buildPolicy(html: string): string {
   const hashes = (element: string) => {
     const found = html.matchAll(new RegExp(`<${element}\\b[^>]*>([\\s\\S]*?)</${element}>`, "gi"))
     const texts = [...new Set([...found].map(([, text]) => text!))]

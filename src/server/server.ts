@@ -13,7 +13,7 @@ import type { Log } from "../log.ts"
 import type { Umbra } from "../umbra.ts"
 import { admission } from "./auth/caller.ts"
 import type { Jwts } from "./auth/jwt.ts"
-import { jwtIssuerOf } from "./auth/jwt-settings.ts"
+import { readJwtIssuer } from "./auth/jwt-settings.ts"
 import { Sessions } from "./auth/sessions.ts"
 import { type LocalToken, Tokens } from "./auth/tokens.ts"
 import { serveDashboard } from "./dashboard.ts"
@@ -77,7 +77,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const { umbra, host, port } = options
   const settings = serverSettings(options.settings)
   const tokens = new Tokens(umbra.registry)
-  const issuer = jwtIssuerOf(settings)
+  const issuer = readJwtIssuer(settings)
   const hasNoKey = issuer === null && !(await tokens.anyInUse())
   const isOpen = hasNoKey && isLoopback(host)
   // The routes of other roles need no token (signed webhooks, /health, /ready), or are rejected without one (/metrics).
@@ -98,7 +98,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     throw cannotListen(host, port, error)
   }
   return {
-    url: urlOf(app),
+    url: serverUrl(app),
     isOpen,
     issuer: issuer?.issuer ?? null,
     async close() {
@@ -257,7 +257,7 @@ function withoutBase(url: string, base: string): string {
   return rest.startsWith("/") ? rest : /^(\?|$)/.test(rest) ? `/${rest}` : url
 }
 
-function urlOf(app: App): string {
+function serverUrl(app: App): string {
   const address = app.server.address()
   if (address === null || typeof address === "string") return String(address)
   const host = address.family === "IPv6" ? `[${address.address}]` : address.address

@@ -2,7 +2,7 @@
 import type { Json } from "../core/json.ts"
 import { toError } from "./parse/syntax-error.ts"
 import { type Program, parseTemplate } from "./parse/template.ts"
-import { alwaysText, referencesOf } from "./references.ts"
+import { alwaysText, collectReferences } from "./references.ts"
 import { evaluateData } from "./run/evaluate.ts"
 import { execute, type Output } from "./run/execute.ts"
 import { Frame } from "./run/lookup.ts"
@@ -23,7 +23,7 @@ export class CompiledTemplate implements Template {
     const { expression } = this.#program
     this.isExpression = expression !== null
     this.yieldsText = expression === null || alwaysText(expression)
-    this.references = referencesOf(this.#program)
+    this.references = collectReferences(this.#program)
     this.readsSecrets = this.references.some(({ name }) => name === "secrets")
   }
 

@@ -13,7 +13,7 @@ import type { Reference, Template } from "./types.ts"
 type Locals = ReadonlySet<string>
 const NONE: Locals = new Set()
 
-export function referencesOf(program: Program): readonly Reference[] {
+export function collectReferences(program: Program): readonly Reference[] {
   const found: Reference[] = []
   walkBody(program.body, NONE, found)
   return found

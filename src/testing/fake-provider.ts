@@ -207,17 +207,17 @@ export class FakeProvider {
   async #receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = "", url = "" } = request
     this.requests.push({ at: Date.now(), method, url, authorization: request.headers.authorization ?? null })
-    const body = await textOf(request)
+    const body = await readText(request)
     const id = /^\/operations\/([\w-]+)$/.exec(url)?.[1]
     if (id === undefined && url !== "/operations") {
       answer(response, null)
       return
     }
     const route = id === undefined ? "submit" : request.method === "DELETE" ? "cancel" : "poll"
-    const submission = route === "submit" ? submissionOf(request, body) : null
+    const submission = route === "submit" ? parseSubmission(request, body) : null
     const key = submission?.key ?? this.operations.get(id!)?.key
-    const play = key === undefined ? undefined : this.#playOf(key, submission?.request ?? null)
-    const wrong = this.#wrongOf(route) ?? play?.next(route)
+    const play = key === undefined ? undefined : this.#ensurePlay(key, submission?.request ?? null)
+    const wrong = this.#takeWrong(route) ?? play?.next(route)
     if (wrong !== undefined) {
       if (wrong.afterwards === true && submission !== null) this.#submit(submission)
       answerWrongly(response, wrong)
@@ -228,11 +228,11 @@ export class FakeProvider {
     answer(response, operation === undefined ? null : this.#served(route, operation))
   }
 
-  #playOf(key: string, request: Json): Play {
+  #ensurePlay(key: string, request: Json): Play {
     return valueIn(this.#plays, key, () => new Play(this.#options.script?.({ key, request }) ?? {}))
   }
 
-  #wrongOf(route: Route): FakeAnswer | undefined {
+  #takeWrong(route: Route): FakeAnswer | undefined {
     const wrong = this.#wrong.find(({ what, left }) => what.route === route && left > 0)
     if (wrong === undefined) return undefined
     wrong.left--
@@ -308,7 +308,7 @@ export class FakeProvider {
   }
 }
 
-function submissionOf(request: IncomingMessage, body: string): { key: string; request: Json } {
+function parseSubmission(request: IncomingMessage, body: string): { key: string; request: Json } {
   const key = String(request.headers["idempotency-key"] ?? randomUUID())
   return { key, request: (JSON.parse(body) as { request: Json }).request }
 }
@@ -330,7 +330,7 @@ function publicView(operation: FakeOperation): { [name: string]: Json } {
   return { id, status, output, error, retryable, progress, preview }
 }
 
-async function textOf(request: IncomingMessage): Promise<string> {
+async function readText(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
   return Buffer.concat(chunks).toString()

@@ -79,14 +79,14 @@ export interface AttemptArtifactsParts {
 export function attemptArtifacts(parts: AttemptArtifactsParts): HandlerArtifacts {
   const { clean } = parts
   const put: HandlerArtifacts["put"] = async (name, body, { type } = {}) =>
-    storeArtifact(accessOf(parts), typeof name === "string" ? clean(name) : name, body, {
+    storeArtifact(createAccess(parts), typeof name === "string" ? clean(name) : name, body, {
       type: type === undefined ? undefined : clean(type),
       signal: parts.signal(),
     })
   return {
     put: async (name, body, options) =>
       isWebUrl(body) ? storeUrl(parts, put, { name, url: body, ...options }) : put(name, body, options),
-    get: async (reference, options) => openArtifact(accessOf(parts), reference, options),
+    get: async (reference, options) => openArtifact(createAccess(parts), reference, options),
   }
 }
 
@@ -104,7 +104,7 @@ async function storeUrl(
   return storeAnswer({ put }, stream, { name, type })
 }
 
-function accessOf({ artifacts, owner, ask }: AttemptArtifactsParts): ArtifactAccess {
+function createAccess({ artifacts, owner, ask }: AttemptArtifactsParts): ArtifactAccess {
   const { content, settings } = artifacts
   if (content === null) throw noContentStore()
   const find = async (question: ArtifactQuestion): Promise<StoredArtifact | null> => {

@@ -40,7 +40,7 @@ export function execute(execution: Execution): Outcome | Promise<Outcome> {
             return execution.handler.run(late, execution.context)
           })
         : execution.handler.run(config, execution.context)
-    return isPromiseLike(returned) ? conclusionOf(execution, returned) : conclude(execution, returned)
+    return isPromiseLike(returned) ? awaitOutcome(execution, returned) : conclude(execution, returned)
   } catch (thrown) {
     return failed(execution, thrown)
   }
@@ -52,7 +52,7 @@ function checkConfig({ handler, config }: Execution): unknown {
   return checkSchema({ schema: handler.config, value: config, what, code: "E403" })
 }
 
-async function conclusionOf(execution: Execution, returned: PromiseLike<unknown>): Promise<Outcome> {
+async function awaitOutcome(execution: Execution, returned: PromiseLike<unknown>): Promise<Outcome> {
   try {
     return conclude(execution, await returned)
   } catch (thrown) {

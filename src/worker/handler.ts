@@ -112,7 +112,7 @@ export function defineHandler<
   C extends StandardSchemaV1 | undefined = undefined,
   O extends StandardSchemaV1 | undefined = undefined,
 >(definition: HandlerDefinition<C, O>): DefinedHandler<C, O> {
-  const problem = problemOf(definition)
+  const problem = findProblem(definition)
   if (problem !== undefined) throw new UmbraError("E602", `defineHandler: ${problem}`)
   return Object.freeze({ ...definition, [brand]: true }) as unknown as DefinedHandler<C, O>
 }
@@ -126,7 +126,7 @@ export function inModule<H extends Handler>(handler: H, module: string): H {
   return Object.freeze({ ...handler, thread: module })
 }
 
-function problemOf(definition: HandlerDefinition<unknown, unknown>): string | undefined {
+function findProblem(definition: HandlerDefinition<unknown, unknown>): string | undefined {
   const { name, run, concurrency } = definition
   if (typeof name !== "string" || name === "" || name.length > 200)
     return "name must be a text of 1 to 200 characters."

@@ -44,7 +44,7 @@ const brands: readonly (readonly [type: string, pattern: RegExp])[] = [
 ]
 
 /** undefined: none that is known. */
-export function mediaTypeOf(content: Uint8Array): string | undefined {
+export function detectMediaType(content: Uint8Array): string | undefined {
   const head = Buffer.from(content.subarray(0, HEAD_BYTES)).toString("latin1")
   const found = signatures.find(([, bytes, offset = 0]) => matches(head, bytes, offset))
   return found?.[0] ?? container(head) ?? mpegAudio(head) ?? svg(head)
@@ -97,7 +97,7 @@ const extensions: Readonly<Record<string, string>> = {
   "video/x-msvideo": "avi",
 }
 
-export function extensionOf(type: string): string {
+export function fileExtension(type: string): string {
   return extensions[type] ?? type.split("/")[1]!
 }
 

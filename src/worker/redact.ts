@@ -50,8 +50,8 @@ function replacement(secrets: readonly Secret[], forms: (value: string) => Itera
   const texts = [...names.keys()].sort((a, b) => b.length - a.length)
   const patterns = texts.map(text => (hexes.has(text) ? inAnyCase(text) : escaped(text)))
   const pattern = patterns.length === 0 ? /(?!)/g : new RegExp(patterns.join("|"), "g")
-  const nameOf = (found: string) => names.get(found) ?? names.get(found.toLowerCase())
-  return (text: string): string => text.replace(pattern, found => `[secret ${nameOf(found)}]`)
+  const secretName = (found: string) => names.get(found) ?? names.get(found.toLowerCase())
+  return (text: string): string => text.replace(pattern, found => `[secret ${secretName(found)}]`)
 }
 
 const escaped = (text: string) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")
@@ -66,21 +66,21 @@ function hostForms(secret: string): string[] {
 }
 
 /** The secret, and its longer lines: one of them may be written alone. */
-function partsOf(secret: string): string[] {
+function splitSecret(secret: string): string[] {
   const lines = secret.split(/\r?\n/).filter(line => line.length >= shortestPart)
   return [secret, secret.trim(), ...lines]
 }
 
 /** In lower case; they are found in any. */
 function hexForms(secret: string): string[] {
-  const forms = partsOf(secret).map(text => Buffer.from(text).toString("hex"))
+  const forms = splitSecret(secret).map(text => Buffer.from(text).toString("hex"))
   return forms.filter(text => text.length >= shortestSecret)
 }
 
 /** The forms in which a secret may be returned, but for the hexadecimal one. */
 function writings(secret: string): Set<string> {
   const found = new Set<string>()
-  for (const text of partsOf(secret)) {
+  for (const text of splitSecret(secret)) {
     for (const written of [text, ...escapedForms(text), ...urlForms(text), ...base64Forms(text)]) {
       if (written.length >= shortestSecret) found.add(written)
     }

@@ -32,7 +32,7 @@ export type ProviderSecretSource = (name: string) => string | undefined
  * The secrets that these templates name, each known and long enough. Throws E407 with the name, never the
  * value.
  */
-export function secretsOf(
+export function resolveSecrets(
   late: readonly LateTemplate[],
   source: SecretSource,
   owner: string,

@@ -139,14 +139,14 @@ export function outcomeOfWait(wait: Wait, value: Json, redactor: Redactor | null
     case "external":
       return { type: "submitted", externalId: clean(wait.externalId) }
     default:
-      return { type: "waiting", waiting: waitingOf(wait as Timed, value, redactor) }
+      return { type: "waiting", waiting: toWaiting(wait as Timed, value, redactor) }
   }
 }
 
 type Timed = Extract<Wait, { readonly [brand]: "timer" | "signal" }>
 
 /** Secrets are removed from the name and the schema. */
-function waitingOf(wait: Timed, output: Json, redactor: Redactor | null): Waiting {
+function toWaiting(wait: Timed, output: Json, redactor: Redactor | null): Waiting {
   if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output }
   const { until, schema: given } = wait
   const name = redactor?.clean(wait.name) ?? wait.name

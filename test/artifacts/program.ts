@@ -4,7 +4,7 @@
  */
 import { utimesSync } from "node:fs"
 import { join } from "node:path"
-import { bytesOf } from "../../src/artifacts/body.ts"
+import { bodyChunks } from "../../src/artifacts/body.ts"
 import { openFolderStore } from "../../src/artifacts/folder-store.ts"
 import { openWorker } from "../../src/open-worker.ts"
 import { openUmbra } from "../../src/umbra.ts"
@@ -39,7 +39,7 @@ if (mode === "sweep") {
   await umbra.artifacts.put("free", "nothing refers to this")
   await umbra.close()
   const store = openFolderStore(content)
-  const { key } = await store.write("local", bytesOf("this has no row"), { maxBytes: 100 })
+  const { key } = await store.write("local", bodyChunks("this has no row"), { maxBytes: 100 })
   const hourAgo = new Date(Date.now() - 3600_000)
   utimesSync(join(content, key), hourAgo, hourAgo)
   await open(0, 1)

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { Artifacts } from "../../src/artifacts/artifacts.ts"
-import { bytesOf } from "../../src/artifacts/body.ts"
+import { bodyChunks } from "../../src/artifacts/body.ts"
 import type { ContentStore } from "../../src/artifacts/content-store.ts"
 import { openFolderStore } from "../../src/artifacts/folder-store.ts"
 import { type ArtifactSettings, artifactSettings } from "../../src/artifacts/settings.ts"
@@ -110,7 +110,7 @@ describe.each(["SQLite", "PostgreSQL"])("content that nothing refers to, on %s",
   it("is removed if it has no row and is older than a day", async () => {
     const { artifacts, content, files } = await stage(kind)
     await artifacts.put("kept", "kept")
-    const write = (text: string) => content.write("x", bytesOf(text), { maxBytes: 100 })
+    const write = (text: string) => content.write("x", bodyChunks(text), { maxBytes: 100 })
     await write("old")
     const old = new Date(Date.now() - 25 * HOUR)
     for (const file of files()) utimesSync(file, old, old)
@@ -122,7 +122,7 @@ describe.each(["SQLite", "PostgreSQL"])("content that nothing refers to, on %s",
 
   it("is kept for a minute after it was written, however short it is kept otherwise", async () => {
     const { artifacts, clock, content, files } = await stage(kind, false, { orphanHours: 0 })
-    await content.write("x", bytesOf("its row follows"), { maxBytes: 100 })
+    await content.write("x", bodyChunks("its row follows"), { maxBytes: 100 })
     const [file] = files()
     const writtenAgo = (ms: number) => utimesSync(file!, new Date(clock.at - ms), new Date(clock.at - ms))
     writtenAgo(59_000)

@@ -1,7 +1,7 @@
 /** What handlers of remote workers log travels through Redis to the owner of the job's partition, which stores it. */
 import { describe, expect, it, onTestFinished } from "vitest"
 import { sendLogs } from "../../src/broker/redis/log-streams.ts"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { openWorker } from "../../src/open-worker.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { proxyTo } from "../engine/proxy.ts"
@@ -38,7 +38,7 @@ describe("log lines of a fleet", () => {
     await until("the lines are stored", async () => (await messages(umbra, job.id)).length === 3)
     expect(await messages(umbra, job.id)).toEqual(["line 1", "line 2", "line 3"])
     const { connection, keys } = await bareConnection(stage)
-    const stream = keys.logs(partitionOf(job.id))
+    const stream = keys.logs(jobPartition(job.id))
     await until("the stream is empty", async () => (await connection.send(["XLEN", stream])) === 0)
   })
 
@@ -60,7 +60,7 @@ describe("log lines of a fleet", () => {
     const { id } = await first.submit(flow([{ id: "a", handler: "waits" }]))
     await until("the first line is stored", async () => (await messages(first, id)).length === 1)
     const { connection, keys } = await bareConnection(stage)
-    const stream = keys.logs(partitionOf(id))
+    const stream = keys.logs(jobPartition(id))
     // Two entries that the first owner did not read: one that was stored already, and one after lines that Redis lost.
     const [{ runId }] = stage.store.connection.all<{ runId: number }>(
       "select run_id as runId from node_logs",
@@ -159,7 +159,7 @@ describe("log lines of a fleet", () => {
     const { connection, keys } = await bareConnection(stage)
     // Redis accepts no lines: they are in the memory of the worker, and are lost with it.
     const loses = handler("loses", async (config: { items?: number }, ctx) => {
-      if (config.items === undefined) await connection.send(["SET", keys.logs(partitionOf(ctx.jobId)), "x"])
+      if (config.items === undefined) await connection.send(["SET", keys.logs(jobPartition(ctx.jobId)), "x"])
       for (let line = 1; line <= 3; line++) ctx.log.info({}, `line ${line}`)
       return null
     })
@@ -180,7 +180,7 @@ describe("log lines of a fleet", () => {
       expect(first.lines.some(({ lost, message }) => lost || message.startsWith("completed"))).toBe(false)
     }
     await worker.close({ drainSeconds: 0 })
-    await connection.send(["DEL", keys.logs(partitionOf(job.id))])
+    await connection.send(["DEL", keys.logs(jobPartition(job.id))])
     await until("nothing is under way", async () => (await page()).pending === undefined)
     const ends = (await page()).lines.filter(({ message }) => message.startsWith("completed"))
     expect(ends.map(({ node, item, level, lost }) => [node, item, level, lost])).toEqual([
@@ -193,9 +193,9 @@ describe("log lines of a fleet", () => {
     // The number is that of the lines which are not stored now.
     const row = { jobId: job.id, nodeId: "a", item: -1, fence: 1, attempt: 1, level: 1 }
     const rows = [{ ...row, firstLine: 1, lastLine: 2, lines: '[[1,1,"line 1"],[1,1,"line 2"]]' }]
-    const entry = ["XADD", keys.logs(partitionOf(job.id)), "*", "rows", JSON.stringify(rows)]
+    const entry = ["XADD", keys.logs(jobPartition(job.id)), "*", "rows", JSON.stringify(rows)]
     await connection.send(entry)
-    const news = { type: "logs", partitions: [partitionOf(job.id)] }
+    const news = { type: "logs", partitions: [jobPartition(job.id)] }
     await connection.send(["PUBLISH", keys.news, JSON.stringify(news)])
     await until("late lines are stored", async () => (await messages(umbra, job.id)).length === 2)
     expect((await page({ node: "a", level: "warn" })).lines.map(({ lost }) => lost)).toEqual([1])
@@ -220,7 +220,7 @@ describe("log lines of a fleet", () => {
       return connection.send(command)
     }
     for (const each of rows)
-      await sendLogs({ link: { keys, send }, partitionOf: () => 5, length: 100 }, [each])
+      await sendLogs({ link: { keys, send }, jobPartition: () => 5, length: 100 }, [each])
     // Redis removes whole blocks of 100 entries.
     expect(Number(await connection.send(["XLEN", keys.logs(5)]))).toBeLessThanOrEqual(200)
     expect(sent.at(-1)).toEqual(["PUBLISH", keys.news, '{"type":"logs","partitions":[5]}'])

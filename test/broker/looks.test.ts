@@ -1,14 +1,14 @@
 /** When an engine may say that a task is lost, and what it must not forget meanwhile. */
 import { randomUUID } from "node:crypto"
 import { expect, it, onTestFinished } from "vitest"
-import { type BrokerHost, nameOf, type StartReport, type TaskName } from "../../src/broker/port.ts"
+import { attemptName, type BrokerHost, type StartReport, type TaskName } from "../../src/broker/port.ts"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
 import type { Link } from "../../src/broker/redis/client/link.ts"
 import { Keys, OWNERS } from "../../src/broker/redis/keys.ts"
 import { Results } from "../../src/broker/redis/results.ts"
 import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
-import { newJobId, partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition, newJobId } from "../../src/engine/ids.ts"
 import { logTo, silentLog } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
 import { storeId } from "../support/store-tables.ts"
@@ -27,8 +27,8 @@ function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.res
       started: async task => void started.push(task),
       progress: () => {},
       preview: () => {},
-      finished: task => finished.push(nameOf(task)),
-      lost: tasks => lost.push(...tasks.map(nameOf)),
+      finished: task => finished.push(attemptName(task)),
+      lost: tasks => lost.push(...tasks.map(attemptName)),
       returned: () => {},
       aborted: () => {},
     },
@@ -39,7 +39,7 @@ function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.res
   }
   const settings = redisSettings({ ...stage.redis, ...figures })
   const broker = new RedisBroker({
-    ...{ url: stage.url, settings, host, partitionOf, log: silentLog },
+    ...{ url: stage.url, settings, host, jobPartition, log: silentLog },
     storeLogs: async () => {},
     store: stage.announced,
   })
@@ -65,10 +65,10 @@ it("S7 a task is not lost before the results of its partition have been read", a
   for (const task of [early, late]) broker.adopt(task, "gate")
   broker.partitionsTaken([1])
   await until("one is found to be nowhere", () => lost.length > 0)
-  expect(lost).toEqual([nameOf(early)])
+  expect(lost).toEqual([attemptName(early)])
   broker.partitionsTaken([2])
   await until("and then the other", () => lost.length > 1)
-  expect(lost).toEqual([nameOf(early), nameOf(late)])
+  expect(lost).toEqual([attemptName(early), attemptName(late)])
 })
 
 it("S6 all that lay there is delivered, even if more comes with every look", async () => {
@@ -85,7 +85,7 @@ it("S6 all that lay there is delivered, even if more comes with every look", asy
     send: async () => 1,
     unblock: () => {},
   } as unknown as Link
-  const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
+  const from = { worker: "w", handler: "gate", entry: "1-1", name: attemptName(taskOf(3)) }
   const report = encodeReport({ kind: "progress", progress: { percent: 1, message: null } }, from)
   const figures = { blockMs: 10, maxUnsettled: 100 }
   const parts = { engine: "e", ...figures, deliver: () => {}, durable: async () => {}, log: silentLog }
@@ -101,7 +101,7 @@ it("S6 reports that the journal does not take are in memory once, however long t
   const isDurable = gateOf()
   const figures = { claimEverySeconds: 0.01, claimAfterSeconds: 0.01 }
   const { broker, finished } = bareBroker(stage, figures, () => isDurable.opened)
-  const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
+  const from = { worker: "w", handler: "gate", entry: "1-1", name: attemptName(taskOf(3)) }
   const times = { heldMs: 0, ranMs: 0 }
   const report = encodeReport(
     { kind: "finished", outcome: { type: "submitted", externalId: "x" }, times },
@@ -124,7 +124,7 @@ it("S5 who lives is looked at although the journal takes nothing, and no more ca
   const { connection, keys } = await bareConnection(stage)
   const isDurable = gateOf()
   const { broker, lost } = bareBroker(stage, { maxUnsettledReports: 1 }, () => isDurable.opened)
-  const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
+  const from = { worker: "w", handler: "gate", entry: "1-1", name: attemptName(taskOf(3)) }
   const report = encodeReport({ kind: "progress", progress: { percent: 1, message: null } }, from)
   broker.partitionsTaken([3])
   await connection.send(["XADD", keys.results(3), "*", ...report])

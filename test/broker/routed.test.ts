@@ -43,7 +43,7 @@ it("S7 a new owner asks nobody elsewhere for nodes that only compute: they ended
       settings: redisSettings({ prefix: `test-${randomUUID().slice(0, 8)}` }),
       store: { id: async () => randomUUID(), label: "test" },
       storeLogs: async () => {},
-      partitionOf: () => 0,
+      jobPartition: () => 0,
       log: silentLog,
     },
   })

@@ -3,13 +3,13 @@ import { randomUUID } from "node:crypto"
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer } from "node:net"
 import { expect, it, onTestFinished } from "vitest"
-import { nameOf } from "../../src/broker/port.ts"
+import { attemptName } from "../../src/broker/port.ts"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
 import { Connection } from "../../src/broker/redis/client/connection.ts"
 import { WORKERS } from "../../src/broker/redis/keys.ts"
 import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { silentLog } from "../../src/log.ts"
 import { openWorker } from "../../src/open-worker.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
@@ -27,7 +27,7 @@ async function sendingStage() {
     settings: redisSettings(stage.redis),
     store: stage.announced,
     storeLogs: async () => {},
-    partitionOf,
+    jobPartition,
     log: silentLog,
     host: {
       id: "engine",
@@ -163,12 +163,12 @@ it("S5 S7 a worker that asks whether to begin what is over is not told to", asyn
   const keys = stage.keys(runId!)
   const heard: string[] = []
   await listening.subscribe(keys.control, message => heard.push(message))
-  const stream = keys.results(partitionOf(job.id))
+  const stream = keys.results(jobPartition(job.id))
   const from = {
     worker: "w",
     handler: "gate",
     entry: "1-1",
-    name: nameOf({ jobId: job.id, node: 0, attempt: 1 }),
+    name: attemptName({ jobId: job.id, node: 0, attempt: 1 }),
   }
   await redis.send(["XADD", stream, "*", ...encodeReport({ kind: "started", announce: true }, from)])
   await until("the question is dealt with", async () => (await redis.send(["XLEN", stream])) === 0)

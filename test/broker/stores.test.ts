@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest"
 import { oldEpochsKey, storesKey } from "../../src/broker/redis/keys.ts"
 import { announcementField, announceStore, shortStoreId } from "../../src/broker/redis/worker/stores.ts"
 import { withLive } from "../../src/core/view/live-view.ts"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { collectLog, flow, handler, until } from "../engine/stage.ts"
 import { storeId } from "../support/store-tables.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
@@ -230,7 +230,7 @@ describe("a task that workers refuse", () => {
     const job = await umbra.submit(one)
     const waits = async () => withLive(await umbra.graph(job.id)).nodes[0]!.waiting_on
     await until("it is shown", async () => ((await waits()) as { reason?: string }).reason === "refused")
-    const cause = `epoch 1 of partition ${partitionOf(job.id)} has ended: its owner has epoch 1000`
+    const cause = `epoch 1 of partition ${jobPartition(job.id)} has ended: its owner has epoch 1000`
     await until(
       "it is shown with its cause",
       async () => ((await waits()) as { cause?: string }).cause === cause,

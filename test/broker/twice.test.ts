@@ -1,9 +1,9 @@
 import { expect, it } from "vitest"
-import { nameOf } from "../../src/broker/port.ts"
+import { attemptName } from "../../src/broker/port.ts"
 import type { Reply } from "../../src/broker/redis/client/connection.ts"
 import { OWNERS, WORKERS } from "../../src/broker/redis/keys.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { flow, gate, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
@@ -89,7 +89,7 @@ it("S5 S6 a task that a worker says twice to have given back goes on where it is
   const { id } = jobs.find(job => !isRunning(job.id))!
   const { connection, keys } = await bareConnection(stage)
   const entries = (await connection.send(["XRANGE", keys.tasks("gate"), "-", "+"])) as [string, string[]][]
-  const name = nameOf({ jobId: id, node: 0, attempt: 1 })
+  const name = attemptName({ jobId: id, node: 0, attempt: 1 })
   const [entry] = entries.find(([, fields]) => fields.includes(name))!
   const from = { worker: leaving.id, handler: "gate", name, entry }
   stage.worker({ handlers: [slow.handler], worker: figures })
@@ -97,7 +97,7 @@ it("S5 S6 a task that a worker says twice to have given back goes on where it is
   const left = leaving.close()
   await slow.came(2)
   await until("its start is stored", async () => (await umbra.graph(id)).nodes[0]!.started_at !== null)
-  const stream = keys.results(partitionOf(id))
+  const stream = keys.results(jobPartition(id))
   await connection.send(["XADD", stream, "*", ...encodeReport({ kind: "returned" }, from)])
   await until("it was read", async () => (await connection.send(["XLEN", stream])) === 0)
   expect((await umbra.node(id, "a")).attempt).toBe(1)

@@ -1,6 +1,6 @@
 /** Results that cannot be decided on at once are in nobody's journal yet. */
 import { expect, it } from "vitest"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { flow, gate, handler, open, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
@@ -36,7 +36,7 @@ it("S6 a result is not acknowledged while an output must be read before it can b
   const job = await umbra.submit(flow(nodes, { output: { size: "{{ a | length }}" } }))
   await slow.came()
   const { connection, keys } = await bareConnection(stage)
-  const stream = keys.results(partitionOf(job.id))
+  const stream = keys.results(jobPartition(job.id))
   const waiting = async () => await connection.send(["XLEN", stream])
   await until(
     "the large output is stored",

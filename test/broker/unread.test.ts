@@ -1,6 +1,6 @@
 /** Tasks that lie in Redis, handed to nobody yet, when their jobs get another owner. */
 import { expect, it } from "vitest"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
@@ -16,7 +16,7 @@ it("S6 S7 what an earlier owner had sent, and nobody had taken, is done at once 
   const unread = await first.submit(flow([{ id: "a", handler: "quick" }]))
   const { connection, keys } = await bareConnection(stage)
   await until("it lies in Redis", async () => (await connection.send(["XLEN", keys.tasks("quick")])) === 1)
-  const partition = String(partitionOf(unread.id))
+  const partition = String(jobPartition(unread.id))
   const epoch = async () => Number(await connection.send(["ZSCORE", keys.epochs, partition]))
   const before = await epoch()
   let heard = ""

@@ -3,9 +3,9 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest"
-import { backfillJobId, bulkForkId, idTime, isJobId, newJobId, partitionOf } from "../../src/engine/ids.ts"
+import { backfillJobId, bulkForkId, idTime, isJobId, jobPartition, newJobId } from "../../src/engine/ids.ts"
 import type { UmbraError } from "../../src/errors.ts"
-import { bucketOf } from "../../src/journal/marks.ts"
+import { parseBucket } from "../../src/journal/marks.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
@@ -337,7 +337,7 @@ it("the id of a fork follows from the operation and the origin, in the partition
   const origin = "0198c0dd-1234-7a3f-8000-ffffffffffff"
   const id = bulkForkId(operation, origin)
   expect(isJobId(id)).toBe(true)
-  expect(partitionOf(id)).toBe(partitionOf(origin))
+  expect(jobPartition(id)).toBe(jobPartition(origin))
   expect(id.slice(13, 18)).toBe("-7a3f")
   expect(bulkForkId(operation, origin)).toBe(id)
   expect(bulkForkId(origin, operation)).not.toBe(id)
@@ -358,10 +358,10 @@ it("the jobs of one operation are spread over buckets of ids, so that lists need
     expect(Math.min(...later)).toBeGreaterThanOrEqual(0)
     expect(Math.max(...later)).toBeLessThan(4096)
     const buckets = new Map<number, number>()
-    for (const id of ids) buckets.set(bucketOf(id), (buckets.get(bucketOf(id)) ?? 0) + 1)
+    for (const id of ids) buckets.set(parseBucket(id), (buckets.get(parseBucket(id)) ?? 0) + 1)
     expect(Math.max(...buckets.values())).toBeLessThan(200)
   }
   expect(forks.map(id => id.slice(14, 18))).toEqual(origins.map(id => id.slice(14, 18)))
   expect(new Set(ticks.map(id => id.slice(14, 16)))).toEqual(new Set(["73"]))
-  expect(new Set(ticks.map(partitionOf)).size).toBe(64)
+  expect(new Set(ticks.map(jobPartition)).size).toBe(64)
 })

@@ -5,8 +5,8 @@ import { stripVTControlCharacters } from "node:util"
 import { afterAll, describe, expect, it, onTestFinished } from "vitest"
 import { Board } from "../../src/cli/live/board.ts"
 import { frame } from "../../src/cli/live/frame.ts"
-import { lineOf } from "../../src/cli/live/lines.ts"
-import { treeOf } from "../../src/cli/live/tree.ts"
+import { formatEvent } from "../../src/cli/live/lines.ts"
+import { buildTree } from "../../src/cli/live/tree.ts"
 import { Screen } from "../../src/cli/live/view.ts"
 import { duration, paintFor, shorten, width } from "../../src/cli/output/terminal.ts"
 import type { JobEvent } from "../../src/core/view/events.ts"
@@ -26,7 +26,7 @@ function planOf(dependencies: Readonly<Record<string, readonly string[]>>) {
 
 function drawn(dependencies: Readonly<Record<string, readonly string[]>>): string[] {
   const plan = planOf(dependencies)
-  return treeOf(plan).map(({ node, branch }) => branch + plan.nodes[node]!.id)
+  return buildTree(plan).map(({ node, branch }) => branch + plan.nodes[node]!.id)
 }
 
 describe("the tree", () => {
@@ -49,7 +49,7 @@ describe("the tree", () => {
       ids.map((id, i) => [id, ids.filter((_, j) => j < i && (i * 7 + j * 3) % 5 === 0)]),
     )
     expect(
-      treeOf(planOf(graph))
+      buildTree(planOf(graph))
         .map(({ node }) => node)
         .sort((a, b) => a - b),
     ).toEqual(ids.map((_, i) => i))
@@ -66,7 +66,16 @@ function picture(
   size: { columns?: number; rows?: number } = {},
 ) {
   const { columns = 80, rows = 24 } = size
-  return frame({ title: "test", board, tree: treeOf(graph), columns, rows, now: 3000, tick: 0, paint: plain })
+  return frame({
+    title: "test",
+    board,
+    tree: buildTree(graph),
+    columns,
+    rows,
+    now: 3000,
+    tick: 0,
+    paint: plain,
+  })
 }
 
 describe("a picture of the job", () => {
@@ -104,7 +113,7 @@ describe("a picture of the job", () => {
     board.apply(event("node.waiting", { node: "a", at: 1006, payload: { duration_ms: 6 } }))
     const ended = event("node.completed", { node: "a", at: 2000, attempt: 1, payload: { duration_ms: 6 } })
     board.apply(ended)
-    expect(lineOf(ended, board, plain)).toContain("✓ a completed in 1.0 s")
+    expect(formatEvent(ended, board, plain)).toContain("✓ a completed in 1.0 s")
     expect(picture(board, graph)[1]).toBe("✓ a       1.0 s")
   })
 
@@ -139,7 +148,7 @@ describe("a picture of the job", () => {
     board.apply(event("node.queued", { node, at: 900 }))
     board.apply(event("node.running", { node, at: 1000, payload: { worker: "w" } }))
     board.apply(event("node.completed", { node, at: 3000, attempt: 1 }))
-    const tree = treeOf(long)
+    const tree = buildTree(long)
     const paint = paintFor({ isTTY: true }, {})
     const lines = frame({ title: "test", board, tree, columns: 40, rows: 24, now: 3000, tick: 0, paint })
     const drawn = stripVTControlCharacters(lines[1]!)

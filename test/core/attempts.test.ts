@@ -3,7 +3,7 @@ import type { Command } from "../../src/core/commands.ts"
 import type { RunningAttempt } from "../../src/core/facts.ts"
 import { takeDueItemRetries } from "../../src/core/timers.ts"
 import { attemptHistory } from "../../src/core/view/attempt-history.ts"
-import { eventsOf } from "../../src/core/view/events.ts"
+import { expandJobFacts } from "../../src/core/view/events.ts"
 import { graphView } from "../../src/core/view/view.ts"
 import { atOnce } from "../../src/turns.ts"
 import { chain, graphOf } from "./graphs.ts"
@@ -31,7 +31,7 @@ const historyOf = (job: Job, id: string, item?: number, begunAt: number | null =
 }
 
 const eventsFor = (job: Job) => [
-  ...eventsOf(
+  ...expandJobFacts(
     "job-1",
     graphOf(job.specs),
     job.facts.map((fact, index) => ({ seq: 100 + index, fact })),

@@ -5,7 +5,7 @@ import { decide } from "../../src/core/decide/decide.ts"
 import { newJobState } from "../../src/core/state.ts"
 import { resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
 import { attemptHistory } from "../../src/core/view/attempt-history.ts"
-import { eventsOf } from "../../src/core/view/events.ts"
+import { expandJobFacts } from "../../src/core/view/events.ts"
 import { withLive } from "../../src/core/view/live-view.ts"
 import { graphView, progressPercent } from "../../src/core/view/view.ts"
 import { atOnce } from "../../src/turns.ts"
@@ -132,7 +132,7 @@ describe("the history of attempts", () => {
 describe("the source of a result", () => {
   const sourceOf = (job: Job) =>
     [
-      ...eventsOf(
+      ...expandJobFacts(
         "job-1",
         graphOf(job.specs),
         job.facts.map((fact, seq) => ({ seq, fact })),

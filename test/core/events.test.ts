@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest"
 import { fold } from "../../src/core/apply/apply.ts"
 import { LargeOutput } from "../../src/core/state.ts"
-import { eventsOf, expand } from "../../src/core/view/events.ts"
+import { expand, expandJobFacts } from "../../src/core/view/events.ts"
 import { chain, graphOf } from "./graphs.ts"
 import { final, Job, passing, usualPolls } from "./job.ts"
 import { scenarios } from "./scenarios.ts"
 
 const eventsFor = (job: Job) => [
-  ...eventsOf(
+  ...expandJobFacts(
     "job-1",
     graphOf(job.specs),
     job.facts.map((fact, index) => ({ seq: 100 + index, fact })),

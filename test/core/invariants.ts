@@ -14,7 +14,7 @@ import { isDeepStrictEqual } from "node:util"
 import { fold } from "../../src/core/apply/apply.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import type { Graph } from "../../src/core/plan.ts"
-import { isDelayed, isDone, isInFlight, type JobState, nodeStatusOf } from "../../src/core/state.ts"
+import { isDelayed, isDone, isInFlight, type JobState, readNodeStatus } from "../../src/core/state.ts"
 import {
   type JobStatus,
   jobHasEnded,
@@ -41,7 +41,7 @@ export interface Observed {
 }
 
 export function observe(state: JobState): Observed {
-  return { job: state.status, nodes: Array.from(state.nodeStatus, (_, node) => nodeStatusOf(state, node)) }
+  return { job: state.status, nodes: Array.from(state.nodeStatus, (_, node) => readNodeStatus(state, node)) }
 }
 
 export function demand(condition: boolean, otherwise: string): asserts condition {

@@ -6,7 +6,7 @@ import { decide } from "../../src/core/decide/decide.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import { newJobState } from "../../src/core/state.ts"
 import { jobHasEnded, type NodeStatus, nodeMayBecome } from "../../src/core/states.ts"
-import { eventsOf } from "../../src/core/view/events.ts"
+import { expandJobFacts } from "../../src/core/view/events.ts"
 import { itemCounts } from "../../src/core/view/item-view.ts"
 import { graphView } from "../../src/core/view/view.ts"
 import fc from "../support/property.ts"
@@ -51,7 +51,7 @@ describe("J21 the items of a list follow the rules of nodes", () => {
 function followItems({ graph, journal }: Mirror, size: number): void {
   const facts = journal.map((fact, index) => ({ seq: index + 1, fact }))
   const at = new Array<string>(size).fill("PENDING")
-  for (const event of eventsOf("job", graph, facts)) {
+  for (const event of expandJobFacts("job", graph, facts)) {
     if (event.item === undefined || event.to === undefined) continue
     demand(event.from === at[event.item], `${event.type} from ${event.from}, but item was ${at[event.item]}`)
     const [from, to] = [event.from, event.to] as [NodeStatus, NodeStatus]

@@ -15,7 +15,7 @@ import type { Fact, ParentLink, RunningAttempt } from "../../src/core/facts.ts"
 import type { Fault } from "../../src/core/faults.ts"
 import type { Json } from "../../src/core/json.ts"
 import type { PollPolicy } from "../../src/core/plan.ts"
-import { type JobState, newJobState, nodeStatusOf } from "../../src/core/state.ts"
+import { type JobState, newJobState, readNodeStatus } from "../../src/core/state.ts"
 import type { NodeStatus } from "../../src/core/states.ts"
 import { resetEarliestTimer, takeDuePolls, takeDueRetries } from "../../src/core/timers.ts"
 import { graphOf, type NodeSpec } from "./graphs.ts"
@@ -149,7 +149,7 @@ export class Job {
   }
 
   status(id: string): NodeStatus {
-    return nodeStatusOf(this.state, this.node(id))
+    return readNodeStatus(this.state, this.node(id))
   }
 
   statuses(): Record<string, NodeStatus> {

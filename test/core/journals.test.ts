@@ -4,8 +4,8 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { afterAll, describe, expect, it } from "vitest"
 import { fold } from "../../src/core/apply/apply.ts"
-import { nodeStatusOf } from "../../src/core/state.ts"
-import { eventsOf } from "../../src/core/view/events.ts"
+import { readNodeStatus } from "../../src/core/state.ts"
+import { expandJobFacts } from "../../src/core/view/events.ts"
 import { follow } from "./event-story.ts"
 import { graphOf } from "./graphs.ts"
 import { readJournals, recordJournals } from "./journals.ts"
@@ -24,11 +24,11 @@ describe("journals recorded by each release fold to the same graph for ever", ()
     const state = fold(graph, journal.facts)
     const facts = journal.facts.map((fact, index) => ({ seq: index + 1, fact }))
     const story = follow(
-      [...eventsOf("job", graph, facts)],
+      [...expandJobFacts("job", graph, facts)],
       graph.nodes.map(({ id }) => id),
     )
     expect(story.job).toBe(state.status)
-    expect([...story.nodes.values()]).toEqual(graph.nodes.map((_, node) => nodeStatusOf(state, node)))
+    expect([...story.nodes.values()]).toEqual(graph.nodes.map((_, node) => readNodeStatus(state, node)))
   })
 
   it("hold every kind of fact", () => {

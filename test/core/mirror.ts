@@ -13,7 +13,7 @@ import {
   type JobState,
   type ListOutput,
   newJobState,
-  nodeStatusOf,
+  readNodeStatus,
   resumeToken,
 } from "../../src/core/state.ts"
 import { jobHasEnded } from "../../src/core/states.ts"
@@ -153,8 +153,8 @@ export class Mirror implements Core {
     same(outer.fault?.item, flat.fault?.node, `the cause ${what}`)
     const isDone = flat.unfinished === 0
     demand(
-      (nodeStatusOf(outer, 0) === "COMPLETED") === isDone,
-      `the node is ${nodeStatusOf(outer, 0)} ${what}`,
+      (readNodeStatus(outer, 0) === "COMPLETED") === isDone,
+      `the node is ${readNodeStatus(outer, 0)} ${what}`,
     )
     if (isDone) same((outer.outputs[0] as ListOutput).outputs, flat.outputs, `the node's output ${what}`)
     demand(

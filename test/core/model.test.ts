@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest"
 import type { RefusalReason } from "../../src/core/commands.ts"
 import type { Effect } from "../../src/core/effects.ts"
 import type { Fact, FactType } from "../../src/core/facts.ts"
-import { COMPLETED, nodeStatusOf, QUEUED, RUNNING } from "../../src/core/state.ts"
-import { eventsOf } from "../../src/core/view/events.ts"
+import { COMPLETED, QUEUED, RUNNING, readNodeStatus } from "../../src/core/state.ts"
+import { expandJobFacts } from "../../src/core/view/events.ts"
 import fc from "../support/property.ts"
 import { actions } from "./actions.ts"
 import { follow } from "./event-story.ts"
@@ -82,12 +82,12 @@ const plays = (mutant: Core = core) =>
 function verifyStory({ graph, journal, state }: Simulation): void {
   const facts = journal.map((fact, index) => ({ seq: index + 1, fact }))
   const { job, nodes } = follow(
-    [...eventsOf("job", graph, facts)],
+    [...expandJobFacts("job", graph, facts)],
     graph.nodes.map(({ id }) => id),
   )
   demand(job === state.status, `the events end in ${job}, the job is ${state.status}`)
   for (const [node, { id }] of graph.nodes.entries())
-    demand(nodes.get(id) === nodeStatusOf(state, node), `the events leave ${id} in ${nodes.get(id)}`)
+    demand(nodes.get(id) === readNodeStatus(state, node), `the events leave ${id} in ${nodes.get(id)}`)
 }
 
 /** Facts and refusals the histories led to. */

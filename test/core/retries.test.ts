@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { fold } from "../../src/core/apply/apply.ts"
 import { retryDelay } from "../../src/core/decide/backoff.ts"
-import { nodeStatusOf } from "../../src/core/state.ts"
+import { readNodeStatus } from "../../src/core/state.ts"
 import { taskIsolation } from "../../src/core/suspects.ts"
 import { nextTimer, wakeAt } from "../../src/core/timers.ts"
 import { graphView } from "../../src/core/view/view.ts"
@@ -255,7 +255,7 @@ describe("losses have a limit of their own", () => {
       job.send({ type: "recover" })
     }
     const list = job.state.lists.get(0)!.state
-    expect(nodeStatusOf(list, 0)).toBe("FAILED")
+    expect(readNodeStatus(list, 0)).toBe("FAILED")
     expect([list.attempt[1], job.attemptOf("beside")]).toEqual([4, 4])
     expect(job.dispatched).toContain("beside#4")
     expect(job.state.status).toBe("PROCESSING")
@@ -276,7 +276,7 @@ describe("losses have a limit of their own", () => {
     const job = new Job([{ id: "a", dependencies: [], resumes: true }])
     job.start("a")
     job.send({ type: "pause" })
-    expect(nodeStatusOf(job.state, 0)).toBe("QUEUED")
+    expect(readNodeStatus(job.state, 0)).toBe("QUEUED")
     expect(job.state.held).toEqual(new Set([0]))
     const before = job.dispatched.length
     job.send({ type: "resume" })
@@ -284,7 +284,7 @@ describe("losses have a limit of their own", () => {
     expect(job.state.losses[0]).toBe(0)
     job.start("a")
     job.send({ type: "pause", kept: [{ node: 0 }] })
-    expect(nodeStatusOf(job.state, 0)).toBe("RUNNING")
+    expect(readNodeStatus(job.state, 0)).toBe("RUNNING")
   })
 
   it("an explicit retry starts the count again", () => {

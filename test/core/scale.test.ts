@@ -7,7 +7,7 @@ import type { Effect } from "../../src/core/effects.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import { newJobState } from "../../src/core/state.ts"
-import { eventsOf } from "../../src/core/view/events.ts"
+import { expandJobFacts } from "../../src/core/view/events.ts"
 import { graphView } from "../../src/core/view/view.ts"
 import { fan, graphOf } from "./graphs.ts"
 
@@ -116,11 +116,11 @@ describe("a job of 100,000 nodes", () => {
     const nodes = Array.from({ length: 100_000 }, (_, i) => i + 1)
     const running = nodes.map(node => ({ node, ran_ms: 0, worker: "w" }))
     const lost: Fact = { type: "tasks_lost", at: 1, nodes, running }
-    const whole = count(eventsOf("job", large, numbered(facts)))
+    const whole = count(expandJobFacts("job", large, numbered(facts)))
     // Three for the submission, `job.processing`; each node queued, running, completed; `job.completed`.
     expect(whole).toBe(3 + 1 + 3 * 100_002 + 1)
     // The first node's three and its successors' `node.queued`, then running, lost and queued again for each.
-    expect(count(eventsOf("job", large, numbered([submitted!, first!, lost])))).toBe(
+    expect(count(expandJobFacts("job", large, numbered([submitted!, first!, lost])))).toBe(
       3 + 1 + 3 + 100_000 + 3 * 100_000,
     )
     expect(graphView(fold(large, facts), { now: 0 }).nodes).toHaveLength(100_002)

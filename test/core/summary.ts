@@ -2,7 +2,7 @@
 
 import type { ItemList } from "../../src/core/item-list.ts"
 import type { Json } from "../../src/core/json.ts"
-import { isInFlight, type JobState, nodeStatusOf, shownOutput } from "../../src/core/state.ts"
+import { isInFlight, type JobState, readNodeStatus, shownOutput } from "../../src/core/state.ts"
 import type { NodeStatus } from "../../src/core/states.ts"
 
 export interface NodeSummary {
@@ -83,7 +83,7 @@ function nodeSummary(
   const retryAt = state.retryAt.get(node)
   const suspect = state.suspects.get(node)
   return {
-    status: nodeStatusOf(state, node),
+    status: readNodeStatus(state, node),
     remaining: state.remaining[node]!,
     attempt: state.attempt[node]!,
     tries: state.tries[node]!,

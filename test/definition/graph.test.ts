@@ -109,9 +109,9 @@ nodes:
   it("E109 is for a node that no order reaches and no cycle explains", () => {
     const problems = new ProblemList()
     const none = { starts: new Int32Array(3), items: new Int32Array(0) }
-    const originOf = () => ({ path: [], byTemplate: false })
+    const findOrigin = () => ({ path: [], byTemplate: false })
     const inDegrees = Int32Array.of(0, 1)
-    checkStructure({ ids: ["a", "b"], dependencies: none, successors: none, inDegrees, originOf }, problems)
+    checkStructure({ ids: ["a", "b"], dependencies: none, successors: none, inDegrees, findOrigin }, problems)
     expect(problems.sorted()).toEqual([
       { code: "E109", path: "nodes[1]", message: expect.stringContaining('"b"') },
     ])

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto"
 import { beforeAll, describe, expect, it } from "vitest"
 import type { Json } from "../../src/core/json.ts"
-import { nodeStatusOf } from "../../src/core/state.ts"
+import { readNodeStatus } from "../../src/core/state.ts"
 import type { ForkRequest } from "../../src/jobs/fork/request.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
@@ -174,7 +174,7 @@ describe("any fork", () => {
       await umbra.events(jobId),
       plan.nodes.map(({ id }) => id),
     )
-    expect([...story.nodes.values()]).toEqual(plan.nodes.map((_, at) => nodeStatusOf(state, at)))
+    expect([...story.nodes.values()]).toEqual(plan.nodes.map((_, at) => readNodeStatus(state, at)))
     expect(await umbra.queries.verify(await umbra.queries.row(jobId))).toEqual([])
     return { status, output, code: error?.code ?? null, nodes }
   }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import { childJobId, isJobId, newJobId, partitionOf } from "../../src/engine/ids.ts"
+import { childJobId, isJobId, jobPartition, newJobId } from "../../src/engine/ids.ts"
 import { engineSettings } from "../../src/engine/settings.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import fc from "../support/property.ts"
@@ -14,7 +14,7 @@ it("the id of a job, and of its children, names its cell and its partition", () 
       const id = newJobId(partition, now, cell)
       for (const each of [id, childJobId(id, node), childJobId(id, node, 7)]) {
         expect(isJobId(each)).toBe(true)
-        expect([cellOf(each), partitionOf(each)]).toEqual([cell, partition])
+        expect([cellOf(each), jobPartition(each)]).toEqual([cell, partition])
       }
     }),
   )

@@ -2,14 +2,14 @@
 import { describe, expect, it } from "vitest"
 import { Committer } from "../../src/engine/commit/committer.ts"
 import { StoreHealth } from "../../src/engine/commit/sender.ts"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { JournalDataError, JournalUnavailableError } from "../../src/journal/errors.ts"
 import type { Batch, Journal } from "../../src/journal/port/journal.ts"
 import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { collectLog, flow, gate, handler, open, until } from "./stage.ts"
 
-const laneOf = (jobId: string, journal: Journal) => partitionOf(jobId) % journal.capabilities.appendLanes
+const laneOf = (jobId: string, journal: Journal) => jobPartition(jobId) % journal.capabilities.appendLanes
 
 it("the log names the reason where a driver rejects with a plain object", () => {
   const { log, lines } = collectLog()

@@ -41,7 +41,7 @@ export async function graphOf(umbra: Umbra, jobId: string) {
 /** The browser's fold of the fork's facts gives the server's graph. */
 async function expectFoldsAlike(umbra: Umbra, jobId: string): Promise<void> {
   const { facts } = await umbra.queries.facts.page(jobId, { limit: 1000 })
-  const state = newState(await umbra.queries.facts.compiledGraphOf(jobId))
+  const state = newState(await umbra.queries.facts.readCompiledGraph(jobId))
   for (const record of facts) apply(state, record)
   const { seq, at } = facts.at(-1)!
   const { moment: _, ...graph } = await umbra.queries.facts.graphAt(jobId, { seq })

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { Json } from "../../src/core/json.ts"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
@@ -26,7 +26,7 @@ describe("forks", () => {
       ...{ workflow_version: 1, labels: { team: "shop" }, priority: 3 },
     })
     expect(take()).toEqual(["c"])
-    expect(partitionOf(fork.id)).toBe(partitionOf(origin.id))
+    expect(jobPartition(fork.id)).toBe(jobPartition(origin.id))
     const { nodes, forked_from } = await graphOf(umbra, fork.id)
     expect(forked_from).toBe(origin.id)
     expect(nodes.a).toMatchObject({ status: "COMPLETED", reused_from: origin.id, incoming: 0 })

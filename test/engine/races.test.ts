@@ -3,7 +3,7 @@
  * memory and shared, so that a test can hold one answer back while another engine acts.
  */
 import { describe, expect, it } from "vitest"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { Peers } from "../../src/engine/partitions/peers.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
@@ -76,7 +76,7 @@ describe("loading", () => {
     await until("it was woken by the old answer", () => umbra.activity(job.id).isHere)
     await job.signal("go", null)
     await door.came()
-    const found = await journal.dueJobs({ partitions: [partitionOf(job.id)], at: clock.now(), limit: 10 })
+    const found = await journal.dueJobs({ partitions: [jobPartition(job.id)], at: clock.now(), limit: 10 })
     expect(found.jobs.map(({ id }) => id)).toEqual([job.id])
     door.open()
     expect((await job.wait()).status).toBe("COMPLETED")

@@ -1,7 +1,7 @@
 /** S1: a process without an engine, beside others that have one, on a store they share. */
 import { describe, expect, it } from "vitest"
 import { systemClock } from "../../src/engine/clock.ts"
-import { partitionOf } from "../../src/engine/ids.ts"
+import { jobPartition } from "../../src/engine/ids.ts"
 import { KnownEngines } from "../../src/engine/remote/known-engines.ts"
 import { RemoteCommands } from "../../src/engine/remote/remote-commands.ts"
 import type { Heartbeat } from "../../src/journal/port/journal.ts"
@@ -163,7 +163,7 @@ describe("a process without an engine", () => {
     })
     const owners = await openMemory(store).readPartitions()
     const jobs = await Promise.all(Array.from({ length: 40 }, (_, n) => front.submit(quick, { n })))
-    const taken = jobs.map(({ id }) => owners[partitionOf(id)]!.owner)
+    const taken = jobs.map(({ id }) => owners[jobPartition(id)]!.owner)
     for (const owner of new Set(owners.map(row => row.owner)))
       expect(taken.filter(other => other === owner).length).toBe(20)
     for (const job of jobs) expect((await job.wait()).status).toBe("COMPLETED")

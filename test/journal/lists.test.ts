@@ -1,7 +1,7 @@
 /** What pages of lists read on each store: by indexes alone, and a bounded number of entries. */
 import { describe, expect, it } from "vitest"
 import { type ListedStore, listJobs } from "../../src/journal/list-jobs.ts"
-import { bucketOf, firstIdOf, storedEntries, WRITERS } from "../../src/journal/marks.ts"
+import { firstBucketId, parseBucket, storedEntries, WRITERS } from "../../src/journal/marks.ts"
 import type { JobFilter, JobRow } from "../../src/journal/port/journal.ts"
 import type { Statement } from "../../src/journal/postgres/database.ts"
 import { sql } from "../../src/journal/postgres/sql.generated.ts"
@@ -115,7 +115,7 @@ const values = (row: JobRow) => [
 ]
 
 it("S2 a value that every one of 50,000 buckets has fills a page from the newest buckets", async () => {
-  const newest = bucketOf(rows[0]!.id)
+  const newest = parseBucket(rows[0]!.id)
   const lowest = newest - 50_000
   let read = 0
   const store: ListedStore = {
@@ -130,8 +130,8 @@ it("S2 a value that every one of 50,000 buckets has fills a page from the newest
     scanJobs: async ({ ranges, most, limit }) => {
       const jobs: JobRow[] = []
       for (const { low, high } of ranges)
-        for (let bucket = bucketOf(high); bucket >= bucketOf(low) && jobs.length < most; bucket--) {
-          const id = firstIdOf(bucket)
+        for (let bucket = parseBucket(high); bucket >= parseBucket(low) && jobs.length < most; bucket--) {
+          const id = firstBucketId(bucket)
           if (id >= low && id < high) jobs.push({ ...rows[0]!, id })
         }
       read += jobs.length
@@ -140,7 +140,9 @@ it("S2 a value that every one of 50,000 buckets has fills a page from the newest
   }
   const page = await listJobs(store, { owner, limit: 50, errorCode: "E405" }, { ms: 60_000 })
   expect(page).toMatchObject({ complete: true })
-  expect(page.jobs.map(({ id }) => id)).toEqual(Array.from({ length: 50 }, (_, i) => firstIdOf(newest - i)))
+  expect(page.jobs.map(({ id }) => id)).toEqual(
+    Array.from({ length: 50 }, (_, i) => firstBucketId(newest - i)),
+  )
   expect(read).toBeLessThan(1_000)
 })
 

@@ -1,7 +1,7 @@
 /** S3: JWTs of an issuer, beside API tokens. What is forged is in abuse.test.ts. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { silentLog } from "../../src/log.ts"
-import { jwtIssuerOf } from "../../src/server/auth/jwt-settings.ts"
+import { readJwtIssuer } from "../../src/server/auth/jwt-settings.ts"
 import { startServer } from "../../src/server/server.ts"
 import { serverSettings } from "../../src/server/settings.ts"
 import { openUmbra } from "../../src/umbra.ts"
@@ -264,10 +264,10 @@ describe("settings", () => {
   it("S3 a part alone is refused: without an audience any service's token would do", () => {
     const parts = { jwtIssuer: "i", jwtAudience: "a", jwksUrl: "https://example.com/" }
     for (const missing of Object.keys(parts))
-      expect(() => jwtIssuerOf(serverSettings({ ...parts, [missing]: null }))).toThrow(
+      expect(() => readJwtIssuer(serverSettings({ ...parts, [missing]: null }))).toThrow(
         expect.objectContaining({ code: "E620" }),
       )
-    expect(jwtIssuerOf(serverSettings(parts))).toMatchObject({ issuer: "i" })
-    expect(jwtIssuerOf(serverSettings())).toBeNull()
+    expect(readJwtIssuer(serverSettings(parts))).toMatchObject({ issuer: "i" })
+    expect(readJwtIssuer(serverSettings())).toBeNull()
   })
 })

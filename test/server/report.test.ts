@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { beforeAll, expect, it, onTestFinished } from "vitest"
 import { apply } from "../../src/core/apply/apply.ts"
 import { readGraph } from "../../src/core/compiled-graph.ts"
-import { type FactRecord, factOf } from "../../src/core/payloads.ts"
+import { type FactRecord, toFact } from "../../src/core/payloads.ts"
 import { newJobState } from "../../src/core/state.ts"
 import { graphView } from "../../src/core/view/view.ts"
 import { silentLog } from "../../src/log.ts"
@@ -70,7 +70,7 @@ it("is one page with the job, its graph and its facts, from which every moment c
   expect(data.facts).toEqual((await facts.page(jobId, { limit: 1000 })).facts)
   const state = newJobState(readGraph(data.graph))
   for (const record of data.facts as FactRecord[]) {
-    apply(state, factOf(record))
+    apply(state, toFact(record))
     const at = await facts.graphAt(jobId, { seq: record.seq })
     const { moment: _, ...expected } = at
     expect(graphView(state, { now: record.at })).toEqual(expected)

@@ -15,7 +15,7 @@ import { Plans } from "../../src/engine/plans.ts"
 import { liveOverlay } from "../../src/engine/remote/live-overlay.ts"
 import { engineSettings } from "../../src/engine/settings.ts"
 import { Queries } from "../../src/jobs/queries.ts"
-import { reasonOf } from "../../src/jobs/why/reasons.ts"
+import { waitReason } from "../../src/jobs/why/reasons.ts"
 import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
@@ -303,7 +303,7 @@ export class Fleet {
         const parts = { owner, broker, lacks: (needs: PipelineNeeds) => needs, now }
         const live = liveOverlay(job, { jobId: job.id }, parts) as LiveGraph
         for (const node of withLive({ ...graphView(job.state, { now: now() }), live }).nodes) {
-          const reason = reasonOf(node)
+          const reason = waitReason(node)
           if (reason === null) continue
           this.reasons.set(reason.kind, (this.reasons.get(reason.kind) ?? 0) + 1)
           if (reason.kind === "unexplained" || reason.kind === "worker")

@@ -1,7 +1,7 @@
 /** What the list of a log shows between the lines of a handler. */
 import { describe, expect, it } from "vitest"
 import type { LogLine } from "../../ui/src/job/panel/logs/reader.ts"
-import { copyOf, matchesOf, rowsOf } from "../../ui/src/job/panel/logs/rows.ts"
+import { findMatches, formatRows, logRows } from "../../ui/src/job/panel/logs/rows.ts"
 
 const line = (number: number, more: Partial<LogLine> = {}): LogLine => ({
   ...{ id: `0.0.1.${number}`, at: 1000 + number, level: "info", message: `line ${number}`, line: number },
@@ -9,7 +9,7 @@ const line = (number: number, more: Partial<LogLine> = {}): LogLine => ({
 })
 const engine = (at: number, message: string): LogLine => ({ id: `${at}`, at, level: "info", message })
 const whole = { older: null, hasNewer: false }
-const texts = (...given: Parameters<typeof rowsOf>) => rowsOf(...given).map(({ text }) => text)
+const texts = (...given: Parameters<typeof logRows>) => logRows(...given).map(({ text }) => text)
 
 describe("rows of a log", () => {
   it("say how many lines were lost, and that an attempt has begun again", () => {
@@ -49,18 +49,18 @@ describe("rows of a log", () => {
   })
 
   it("are found by message and fields, and copied with both", () => {
-    const rows = rowsOf(
+    const rows = logRows(
       { lines: [line(1, { fields: { sku: "Tea", stack: "a\n  b" } }), line(2)], ...whole },
       [],
       null,
     )
-    expect(matchesOf(rows, "tea")).toEqual([0])
-    expect(matchesOf(rows, "LINE")).toEqual([0, 1])
-    expect(matchesOf(rows, "")).toEqual([])
+    expect(findMatches(rows, "tea")).toEqual([0])
+    expect(findMatches(rows, "LINE")).toEqual([0, 1])
+    expect(findMatches(rows, "")).toEqual([])
     const end = { ...engine(1003, "completed after 3 ms") }
-    const copied = [...rows, ...rowsOf({ lines: [], ...whole }, [end], null)]
+    const copied = [...rows, ...logRows({ lines: [], ...whole }, [end], null)]
     // No line of a handler can look like one of the engine.
-    expect(copyOf(copied).split("\n")).toEqual([
+    expect(formatRows(copied).split("\n")).toEqual([
       ...["1970-01-01T00:00:01.001Z INFO    line 1", "    sku=Tea", "    stack=a", "      b"],
       ...["1970-01-01T00:00:01.002Z INFO    line 2", "1970-01-01T00:00:01.003Z INFO  * completed after 3 ms"],
     ])

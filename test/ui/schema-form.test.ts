@@ -1,15 +1,15 @@
 /** What forms make of a JSON Schema: kinds of fields, first values, help texts, paths of problems. */
 import { describe, expect, it } from "vitest"
 import {
-  helpOf,
-  initialOf,
+  findVariant,
+  formatHelp,
+  initialValue,
   pathText,
   type Schema,
-  shapeOf,
-  variantOf,
+  toShape,
 } from "../../ui/src/schema-form/schema.ts"
 
-const kindOf = (schema: Schema, root: Schema = schema) => shapeOf(schema, root).kind
+const kindOf = (schema: Schema, root: Schema = schema) => toShape(schema, root).kind
 
 describe("the kind of a field", () => {
   it.each([
@@ -52,13 +52,13 @@ describe("the kind of a field", () => {
       $ref: "#/$defs/node",
     }
     expect(kindOf(tree)).toBe("object")
-    expect(initialOf(tree, tree)).toEqual({ name: "root" })
+    expect(initialValue(tree, tree)).toEqual({ name: "root" })
     const endless: Schema = { $defs: { a: { anyOf: [{ $ref: "#/$defs/a" }] } }, $ref: "#/$defs/a" }
     expect(kindOf(endless)).toBe("json")
   })
 
   it("merges the parts of allOf", () => {
-    const shape = shapeOf(
+    const shape = toShape(
       { allOf: [{ required: ["a"], properties: { a: {} } }, { properties: { b: {} } }] },
       {},
     )
@@ -86,13 +86,13 @@ describe("first values", () => {
         text: { type: "string" },
       },
     }
-    expect(initialOf(schema, schema)).toEqual({
+    expect(initialValue(schema, schema)).toEqual({
       ...{ who: { age: 3 }, tags: [], kind: "order", size: "m", preset: { a: 1 } },
     })
   })
 
   it("a value finds its variant by constants and required keys", () => {
-    const shape = shapeOf(
+    const shape = toShape(
       {
         oneOf: [
           { type: "object", required: ["by"], properties: { by: { const: "card" } } },
@@ -104,7 +104,7 @@ describe("first values", () => {
     )
     if (shape.kind !== "variants") throw new Error(shape.kind)
     expect(shape.variants.map(({ label }) => label)).toEqual(["card", "bank", "string"])
-    const place = (value: never) => variantOf(shape.variants, value, {})
+    const place = (value: never) => findVariant(shape.variants, value, {})
     expect([{ by: "bank" }, "x", { by: "card" }, 3].map(value => place(value as never))).toEqual([1, 2, 0, 0])
   })
 })
@@ -121,7 +121,7 @@ describe("texts", () => {
     [{ type: "string", format: "date", title: "Day" }, "Day. Format date."],
     [{ enum: ["a"], default: "a" }, "Default a."],
   ])("help of %j", (schema, text) => {
-    expect(helpOf(shapeOf(schema as Schema, {}))).toBe(text)
+    expect(formatHelp(toShape(schema as Schema, {}))).toBe(text)
   })
 
   it("paths are those of the API", () => {

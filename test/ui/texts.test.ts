@@ -214,6 +214,6 @@ describe("the axis of the time slider", () => {
   it("keeps the proportions of a job with few events, whose stretches are all long", () => {
     const scale = axis(0, 0, 52, 137, 207, 378, 631)
     expect(scale.breaks).toEqual([])
-    expect(scale.xOf(52)).toBeCloseTo(52 / 631)
+    expect(scale.timeToX(52)).toBeCloseTo(52 / 631)
   })
 })

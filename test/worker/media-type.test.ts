@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { extensionOf, isAccepted, mediaTypeOf } from "../../src/worker/media-type.ts"
+import { detectMediaType, fileExtension, isAccepted } from "../../src/worker/media-type.ts"
 
 const bytes = (text: string): Buffer => Buffer.from(text, "latin1")
 
@@ -33,7 +33,7 @@ describe("the type of content, by its bytes", () => {
     ["application/pdf", "%PDF-1.7"],
     ["application/zip", "PK\x03\x04\x14\0"],
   ])("%s", (type, head) => {
-    expect(mediaTypeOf(bytes(head))).toBe(type)
+    expect(detectMediaType(bytes(head))).toBe(type)
   })
 
   it.each([
@@ -46,14 +46,14 @@ describe("the type of content, by its bytes", () => {
     "RIFF",
     "\0\0\0\0",
   ])("none is known for %j", head => {
-    expect(mediaTypeOf(bytes(head))).toBeUndefined()
+    expect(detectMediaType(bytes(head))).toBeUndefined()
   })
 
   it("is accepted by its name or by its kind", () => {
     expect(isAccepted("image/png", ["video/*", "image/*"])).toBe(true)
     expect(isAccepted("image/png", ["image/png"])).toBe(true)
     expect(isAccepted("image/png", ["image/jpeg", "video/*"])).toBe(false)
-    expect([extensionOf("image/jpeg"), extensionOf("image/png"), extensionOf("audio/mpeg")]).toEqual([
+    expect([fileExtension("image/jpeg"), fileExtension("image/png"), fileExtension("audio/mpeg")]).toEqual([
       ...["jpg", "png", "mp3"],
     ])
   })

@@ -7,7 +7,7 @@ import { type Session, sessionQuery } from "./api/session.ts"
 import { JobsPage } from "./jobs/page.tsx"
 import { drawSymbols } from "./shell/icons.tsx"
 import { LoginPage } from "./shell/login.tsx"
-import { followLinks, hrefOf, usePlace } from "./shell/router.ts"
+import { followLinks, pageHref, usePlace } from "./shell/router.ts"
 import { Shell } from "./shell/shell.tsx"
 import { Boundary, Empty, Failed, Loading, Main } from "./shell/states.tsx"
 import { applyTheme } from "./shell/theme.ts"
@@ -145,7 +145,7 @@ function App() {
         <div className="panel">
           <Empty title="There is no such page">
             <p>
-              <a className="link" href={hrefOf("/jobs")}>
+              <a className="link" href={pageHref("/jobs")}>
                 All jobs
               </a>
             </p>

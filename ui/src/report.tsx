@@ -6,7 +6,7 @@ import type { CompiledGraph, FactRecord } from "../../src/core/index.ts"
 import { JobView } from "./job/job-view.tsx"
 import { clock } from "./model/format.ts"
 import type { JsonSource, JsonValue } from "./model/json/document.ts"
-import { type Layout, layoutOf } from "./model/layout/layout.ts"
+import { computeLayout, type Layout } from "./model/layout/layout.ts"
 import type { Connection, JobSource } from "./model/source.ts"
 import { Timeline } from "./model/timeline.ts"
 import { Brand, drawSymbols, Icon } from "./shell/icons.tsx"
@@ -61,7 +61,7 @@ class FileSource implements JobSource {
 const layouts = new WeakMap<CompiledGraph, Promise<Layout>>()
 
 function layout(graph: CompiledGraph): Promise<Layout> {
-  const known = layouts.get(graph) ?? Promise.resolve(layoutOf(graph))
+  const known = layouts.get(graph) ?? Promise.resolve(computeLayout(graph))
   layouts.set(graph, known)
   return known
 }

@@ -81,9 +81,9 @@ export class S3Client {
   /** The whole answer, as text. */
   send(request: S3Request): Promise<S3Answer> {
     return this.#trying(request, async (answer, tries) => {
-      const text = await textOf(answer)
+      const text = await readText(answer)
       // The server answers a request that takes long with 200 before it knows the result.
-      if (text.includes("<Error>")) throw failureOf({ headers: answer.headers, statusCode: 500 }, text)
+      if (text.includes("<Error>")) throw parseFailure({ headers: answer.headers, statusCode: 500 }, text)
       return { headers: answer.headers, text, tries }
     })
   }
@@ -113,7 +113,7 @@ export class S3Client {
   /** The failure as an UmbraError: E801 if a retry may succeed, E810 if an operator has to act. */
   explain(error: unknown): UmbraError {
     const { label } = this.location
-    const cure = error instanceof S3Failure ? cureOf(error) : undefined
+    const cure = error instanceof S3Failure ? suggestFix(error) : undefined
     if (cure === undefined) return storeFailed(label, this.#harmless(error))
     const { code, message } = error as S3Failure
     return new UmbraError(
@@ -167,7 +167,7 @@ export class S3Client {
       signal,
     })
     if ((answer.statusCode ?? 0) < 300) return answer
-    throw failureOf(answer, method === "HEAD" ? "" : await textOf(answer))
+    throw parseFailure(answer, method === "HEAD" ? "" : await readText(answer))
   }
 
   #exchange(url: URL, { body, signal, ...options }: Sending): Promise<IncomingMessage> {
@@ -214,13 +214,13 @@ async function digest(body: Uint8Array): Promise<string> {
   return Buffer.from(await webcrypto.subtle.digest("SHA-256", body)).toString("hex")
 }
 
-async function textOf(answer: IncomingMessage): Promise<string> {
+async function readText(answer: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of answer) chunks.push(chunk)
   return Buffer.concat(chunks).toString()
 }
 
-function failureOf(
+function parseFailure(
   { statusCode = 0, headers }: Pick<IncomingMessage, "statusCode" | "headers">,
   text: string,
 ): S3Failure {
@@ -250,7 +250,7 @@ function mayPass(error: unknown): boolean {
 const isMismatch = (code: string): boolean => code === "XAmzContentSHA256Mismatch"
 
 /** What an operator has to do; undefined: a retry may help. */
-function cureOf({ status, code }: S3Failure): string | undefined {
+function suggestFix({ status, code }: S3Failure): string | undefined {
   if (code === "RequestTimeTooSkewed") return "set the clock of this machine"
   if (code === "NoSuchBucket") return "create the bucket, or name another one in UMBRA_ARTIFACTS"
   if (code === "AccessDenied" || code === "AllAccessDisabled")

@@ -48,7 +48,7 @@ export async function upload(
   }
   const object = new ObjectUpload(client, key, { type, stop })
   try {
-    for await (const part of partsOf(measured(), partBytes(maxBytes))) await object.add(part)
+    for await (const part of splitIntoParts(measured(), partBytes(maxBytes))) await object.add(part)
     await object.finish(bytes)
     return { digest: hash.digest("hex"), bytes }
   } catch (error) {
@@ -69,7 +69,7 @@ interface Part {
 }
 
 /** Chunks are copied: their source may reuse the memory. There is at least one part, and only the last may be short. */
-async function* partsOf(body: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Part> {
+async function* splitIntoParts(body: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Part> {
   let part = Buffer.allocUnsafe(Math.min(size, FIRST_BYTES))
   let filled = 0
   for await (const chunk of body)

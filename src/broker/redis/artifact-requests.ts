@@ -1,6 +1,6 @@
 /** Requests of attempts to the owner of their job. A response may be lost, so a request is resent until it is answered. */
 import type { ArtifactAnswer, ArtifactQuestion } from "../../core/artifacts.ts"
-import { nameFrom, type TaskEvents } from "../port.ts"
+import { parseAttemptName, type TaskEvents } from "../port.ts"
 import type { AnsweredQuestion, Report, Sender } from "./wire.ts"
 
 type Asked = Extract<Report, { kind: "asked" }>
@@ -64,7 +64,7 @@ export async function answerRequest(
   events: TaskEvents,
 ): Promise<AnsweredQuestion | null> {
   try {
-    return { worker, id, answer: (await events.asked?.(nameFrom(name), question)) ?? null }
+    return { worker, id, answer: (await events.asked?.(parseAttemptName(name), question)) ?? null }
   } catch {
     return null
   }

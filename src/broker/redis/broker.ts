@@ -1,13 +1,13 @@
 import type { TaskWait } from "../../core/view/view.ts"
 import type { Log, LogSink } from "../../log.ts"
 import {
+  attemptName,
   type BrokerHost,
   type Call,
   type CallAnswer,
   type CallOptions,
   type KnownRun,
-  nameFrom,
-  nameOf,
+  parseAttemptName,
   type RemoteWorkers,
   type RunningTask,
   type Task,
@@ -40,7 +40,7 @@ export interface RedisBrokerParts {
   /** The id of the store, and its display name. */
   readonly store: { readonly id: () => Promise<string>; readonly label: string }
   readonly host: BrokerHost
-  readonly partitionOf: (jobId: string) => number
+  readonly jobPartition: (jobId: string) => number
   readonly storeLogs: LogSink
   readonly log: Log
 }
@@ -71,7 +71,7 @@ export class RedisBroker implements RemoteWorkers {
   readonly #announcer = new StoreAnnouncer(() => this.#announce())
 
   constructor(parts: RedisBrokerParts) {
-    const { url, settings, host, log, partitionOf } = parts
+    const { url, settings, host, log, jobPartition } = parts
     this.#parts = parts
     this.#link = new Link({
       url,
@@ -113,8 +113,8 @@ export class RedisBroker implements RemoteWorkers {
       roster: this.#roster,
       results: this.#results,
       tasks: this.#tasks,
-      epochOf: partition => (this.#results.has(partition) ? host.epoch(partition) : undefined),
-      partitionOf,
+      ownedEpoch: partition => (this.#results.has(partition) ? host.epoch(partition) : undefined),
+      jobPartition,
       lost: tasks => this.#lost(tasks),
       resend: task => {
         this.#tasks.putBack(task)
@@ -172,14 +172,14 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   runningTask(task: TaskName): RunningTask | null {
-    const begun = this.#tasks.get(nameOf(task))?.begun ?? null
+    const begun = this.#tasks.get(attemptName(task))?.begun ?? null
     if (begun === null) return null
     const { at, ...known } = begun
     return { ...known, ranMs: performance.now() - at }
   }
 
   isUncertain(task: TaskName): boolean {
-    const found = this.#tasks.get(nameOf(task))
+    const found = this.#tasks.get(attemptName(task))
     return found !== undefined && found.begun === null && found.unknownUntil > performance.now()
   }
 
@@ -197,7 +197,7 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   cancel(task: TaskName, reason?: string, known?: KnownRun): void {
-    const found = this.#tasks.get(nameOf(task))
+    const found = this.#tasks.get(attemptName(task))
     if (found === undefined) return
     found.isCancelled = true
     found.abortReason = reason
@@ -207,7 +207,7 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   withdraw(task: TaskName): boolean {
-    const found = this.#tasks.get(nameOf(task))
+    const found = this.#tasks.get(attemptName(task))
     if (found === undefined) return true
     if (found.state !== "queued") return false
     this.#forget(found)
@@ -215,7 +215,7 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   release(task: TaskName): void {
-    const found = this.#tasks.get(nameOf(task))
+    const found = this.#tasks.get(attemptName(task))
     if (found !== undefined) this.#forget(found)
   }
 
@@ -235,11 +235,11 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   has(task: TaskName): boolean {
-    return this.#tasks.has(nameOf(task))
+    return this.#tasks.has(attemptName(task))
   }
 
   holder(task: TaskName): string | null {
-    return this.#roster.holder(nameOf(task))
+    return this.#roster.holder(attemptName(task))
   }
 
   partitionsTaken(partitions: readonly number[]): void {
@@ -320,7 +320,7 @@ export class RedisBroker implements RemoteWorkers {
 
   async #send(keys: Keys, task: OutstandingTask): Promise<void> {
     try {
-      const epoch = this.#parts.host.epoch(this.#parts.partitionOf(task.task.jobId)) ?? 0
+      const epoch = this.#parts.host.epoch(this.#parts.jobPartition(task.task.jobId)) ?? 0
       const fields = encodeTask(timely(task.content!, task.queuedAt), { name: task.name, epoch })
       task.refused = null
       const entry = await this.#link.send(["XADD", keys.tasks(task.handler), "*", ...fields])
@@ -372,7 +372,7 @@ export class RedisBroker implements RemoteWorkers {
   #deliver(report: Report, from: Sender): void {
     const { events } = this.#parts.host
     const { name } = from
-    const task = nameFrom(name)
+    const task = parseAttemptName(name)
     if (report.kind === "started") void this.#started(task, report, from.worker)
     else if (report.kind === "asked") void this.#answer(report, from)
     else if (report.kind === "progress") events.progress(task, report.progress)
@@ -443,7 +443,7 @@ export class RedisBroker implements RemoteWorkers {
     try {
       await this.#parts.host.events.started({ ...task, announce, alone, place }, worker)
       const joined = alone === false || undefined
-      if (announce) this.#publish({ type: "begin", name: nameOf(task), joined })
+      if (announce) this.#publish({ type: "begin", name: attemptName(task), joined })
     } catch {
       // Not durable: the worker does not begin, and repeats its request while it waits.
     }

@@ -1,5 +1,5 @@
 import type { Json } from "../../core/json.ts"
-import { type Broker, type Call, type CallAnswer, type CallOptions, nameOf, type Task } from "../port.ts"
+import { attemptName, type Broker, type Call, type CallAnswer, type CallOptions, type Task } from "../port.ts"
 
 interface Waiting {
   readonly task: Task
@@ -25,7 +25,7 @@ export class Calls {
 
   make(call: Call, { signal, onPreview }: CallOptions): Promise<CallAnswer> {
     const task = callTask(call, ++this.#called)
-    const name = nameOf(task)
+    const name = attemptName(task)
     return new Promise(resolve => {
       const giveUp = () => this.#giveUp(name)
       const answered = (outcome: CallAnswer) => {

@@ -20,21 +20,21 @@ const RETRY_MS = 1000
 
 export interface LogSender {
   readonly link: Pick<Link, "keys" | "send">
-  readonly partitionOf: (jobId: string) => number
+  readonly jobPartition: (jobId: string) => number
   /** Of a stream, in entries. */
   readonly length: number
 }
 
 /** Rejects if Redis is unavailable or did not accept all of it. */
 export async function sendLogs(
-  { link, partitionOf, length }: LogSender,
+  { link, jobPartition, length }: LogSender,
   rows: readonly LoggedLines[],
 ): Promise<void> {
   const { keys } = link
   if (keys === null) throw new UmbraError("E501", "Redis is unavailable.")
   const byPartition = new Map<number, LoggedLines[]>()
   for (const row of rows) {
-    const partition = partitionOf(row.jobId)
+    const partition = jobPartition(row.jobId)
     const found = byPartition.get(partition)
     if (found === undefined) byPartition.set(partition, [row])
     else found.push(row)

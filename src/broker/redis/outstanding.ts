@@ -2,7 +2,7 @@ import type { JsonObject } from "../../core/json.ts"
 import type { TaskWait } from "../../core/view/view.ts"
 import { FairQueue, type Queued } from "../fair-queue.ts"
 import { LATE_MS } from "../local.ts"
-import { type KnownRun, nameOf, type Task, type TaskName, type TaskWaits } from "../port.ts"
+import { attemptName, type KnownRun, type Task, type TaskName, type TaskWaits } from "../port.ts"
 import type { Roster } from "./roster.ts"
 
 /** A task between its dispatch, or its adoption, and its end. */
@@ -95,7 +95,7 @@ export class OutstandingTasks {
 
   /** Returns false if the task is already tracked. */
   add(task: Task): boolean {
-    const name = nameOf(task)
+    const name = attemptName(task)
     if (this.#byName.has(name)) return false
     this.#queue(new OutstandingTask(name, task, task.handler, task, performance.now()))
     return true
@@ -106,7 +106,7 @@ export class OutstandingTasks {
    * it runs.
    */
   adopt(task: TaskName, handler: string, unknownUntil: number): void {
-    const name = nameOf(task)
+    const name = attemptName(task)
     if (this.#byName.has(name)) return
     const adopted = new OutstandingTask(name, task, handler, null, 0)
     adopted.state = "unsure"
@@ -239,7 +239,7 @@ export function remoteWaits(tasks: Pick<OutstandingTasks, "get" | "notBegun">, f
   return {
     of: (task, handler) => {
       if (!fleet.isUp || !fleet.roster.serves(handler)) return noWorker(handler, fleet)
-      const name = nameOf(task)
+      const name = attemptName(task)
       const cause = tasks.get(name)?.refused ?? null
       if (cause !== null) return { reason: "refused", cause }
       const ofHandler =

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto"
 import type { Log } from "../../log.ts"
-import { nameFrom } from "../port.ts"
+import { parseAttemptName } from "../port.ts"
 import { RedisAwayError, type Reply } from "./client/connection.ts"
 import { isNoGroup, type Link, makeGroups } from "./client/link.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
@@ -18,8 +18,8 @@ interface ReconciliationParts {
   readonly results: Results
   readonly tasks: Pick<OutstandingTasks, "get" | "has" | "values">
   /** The epoch of a partition that this engine owns and whose tasks are all in `tasks`. */
-  readonly epochOf: (partition: number) => number | undefined
-  readonly partitionOf: (jobId: string) => number
+  readonly ownedEpoch: (partition: number) => number | undefined
+  readonly jobPartition: (jobId: string) => number
   readonly lost: (tasks: readonly OutstandingTask[]) => void
   readonly resend: (task: OutstandingTask) => void
   /** Removes entries from the handler's stream. */
@@ -170,9 +170,9 @@ export class Reconciliation {
    * that it was replaced.
    */
   async #announce(keys: Keys, partitions: readonly number[]): Promise<void> {
-    const { link, epochOf, publish } = this.#parts
+    const { link, ownedEpoch, publish } = this.#parts
     const epochs = partitions.flatMap(partition => {
-      const epoch = epochOf(partition)
+      const epoch = ownedEpoch(partition)
       return epoch === undefined ? [] : [[partition, epoch] as const]
     })
     if (epochs.length === 0) return
@@ -236,7 +236,7 @@ export class Reconciliation {
     const before = tasks.values().filter(task => task.state !== "queued" && this.#isDrained(task))
     const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
     const places = await survey(link, handlers)
-    const { dead, isSure } = await roster.findDeadHolders(keys, holdersOf(places))
+    const { dead, isSure } = await roster.findDeadHolders(keys, collectHolders(places))
     if (await this.#hasLostDataSince(keys)) {
       this.#isWanted = true
       return
@@ -253,9 +253,9 @@ export class Reconciliation {
    * stream unread.
    */
   #isDrained({ task }: OutstandingTask): boolean {
-    const { epochOf, partitionOf } = this.#parts
-    const partition = partitionOf(task.jobId)
-    return epochOf(partition) !== undefined && !this.#claims.has(partition)
+    const { ownedEpoch, jobPartition } = this.#parts
+    const partition = jobPartition(task.jobId)
+    return ownedEpoch(partition) !== undefined && !this.#claims.has(partition)
   }
 
   /** Or since an earlier connection: an old snapshot may contain the marker of its time. */
@@ -313,8 +313,8 @@ export class Reconciliation {
 
   /** A task of a later owner is left alone: this engine may be the one that was replaced. */
   #isOurs(name: string, epoch: number): boolean {
-    const { epochOf, partitionOf } = this.#parts
-    const own = epochOf(partitionOf(nameFrom(name).jobId))
+    const { ownedEpoch, jobPartition } = this.#parts
+    const own = ownedEpoch(jobPartition(parseAttemptName(name).jobId))
     return own !== undefined && epoch <= own
   }
 }
@@ -347,7 +347,7 @@ async function survey(link: Link, handlers: Iterable<string>): Promise<Places> {
   return places
 }
 
-function holdersOf(places: Places): string[] {
+function collectHolders(places: Places): string[] {
   return [...places.values()].flat().flatMap(({ holder }) => holder ?? [])
 }
 

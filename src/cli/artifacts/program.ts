@@ -1,10 +1,10 @@
 /** The commands of `umbra artifacts` and their options. The code of a command is imported when it runs. */
 import { Command } from "commander"
-import { commandsOf } from "../action.ts"
+import { declareCommands } from "../action.ts"
 
 export function artifactsProgram(): Command {
   const artifacts = new Command("artifacts").summary("files and other large content that jobs refer to")
-  const command = commandsOf(artifacts, () => import("./commands.ts"))
+  const command = declareCommands(artifacts, () => import("./commands.ts"))
   command("ls", "list artifacts by their hashes", "list").option(
     "--job <id>",
     "only those that this job refers to",

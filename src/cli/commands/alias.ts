@@ -11,7 +11,7 @@ export async function set(
   version: string,
   options: TargetOptions,
 ): Promise<number> {
-  const target = targetOf(version)
+  const target = parseAliasTarget(version)
   const moved = await withTarget(options, ({ workflows }) => workflows.setAlias(name, alias, target))
   const where = weightsText(moved.weights)
   const text = `${printable(name)}@${alias} now points at ${where}. Running jobs keep their version.\n`
@@ -46,7 +46,7 @@ export async function history(name: string, alias: string, options: TargetOption
 }
 
 /** `3`, or by weight `2=90,3=10`. */
-function targetOf(text: string): number | Weights {
+function parseAliasTarget(text: string): number | Weights {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
   const parts = text.split(",").map(part => /^ *([1-9]\d{0,8}) *= *(\d+(?:\.\d+)?) *$/.exec(part))
   const weights = new Map(parts.map(part => [part?.[1] ?? "", Number(part?.[2])]))

@@ -1,7 +1,7 @@
 /** `umbra db …`: commands for the database as a whole. */
 import type { ContentStore } from "../../artifacts/content-store.ts"
 import { readingMovedFacts } from "../../artifacts/moved-facts.ts"
-import { contentPlaceOf, openContentStore } from "../../artifacts/open.ts"
+import { configuredContentPlace, openContentStore } from "../../artifacts/open.ts"
 import { UmbraError } from "../../errors.ts"
 import { openReader, Reader } from "../../jobs/reader.ts"
 import { isPostgres } from "../../journal/location.ts"
@@ -38,7 +38,7 @@ export async function check(options: CheckOptions): Promise<number> {
 async function checkJobs(location: string): Promise<Checked> {
   return {
     integrity: null,
-    ...(await withReader(location, reader => compareAll(reader, contentOf(location)))),
+    ...(await withReader(location, reader => compareAll(reader, openContent(location)))),
   }
 }
 
@@ -47,7 +47,7 @@ async function checkFolder(location: string): Promise<Checked> {
   try {
     const integrity = folder.checkIntegrity()
     if (integrity.length > 0) return { integrity, checked: null, different: [] }
-    return { integrity, ...(await compareAll(new Reader(folder.journal), contentOf(location))) }
+    return { integrity, ...(await compareAll(new Reader(folder.journal), openContent(location))) }
   } finally {
     await folder.close()
   }
@@ -126,7 +126,7 @@ export async function verify(jobId: string | undefined, options: VerifyOptions):
   if ((jobId === undefined) === !options.all)
     throw new UmbraError("E604", "name one job, or use --all for every job of the store.")
   const location = existingStore(options)
-  const content = contentOf(location)
+  const content = openContent(location)
   const { checked, different } = await withReader(location, async reader =>
     jobId === undefined ? compareAll(reader, content) : compareOne(reader, jobId, content),
   )
@@ -140,8 +140,8 @@ async function compareOne(reader: Reader, jobId: string, content: ContentStore |
 }
 
 /** null: no place is configured, so the content of artifacts is not checked. */
-function contentOf(location: string): ContentStore | null {
-  const place = contentPlaceOf(location)
+function openContent(location: string): ContentStore | null {
+  const place = configuredContentPlace(location)
   return place && openContentStore(place)
 }
 

@@ -39,12 +39,12 @@ export interface ForkCommandOptions extends ForkFlags, TargetOptions, DeadLetter
 }
 
 export async function fork(jobId: string, options: ForkCommandOptions): Promise<number> {
-  const request = await requestOf(options)
+  const request = await readForkRequest(options)
   const { idempotencyKey } = options
   if (options.dryRun) {
     const preview = await withTarget(options, ({ jobs }) => jobs.previewFork(jobId, request))
     const { stdout } = process
-    return print(options, preview, () => previewText(preview, paintFor(stdout), columnsOf(stdout)))
+    return print(options, preview, () => previewText(preview, paintFor(stdout), terminalWidth(stdout)))
   }
   if (options.wait)
     return withRunner(options, async runner => {
@@ -59,16 +59,16 @@ export async function fork(jobId: string, options: ForkCommandOptions): Promise<
 }
 
 /** A pipe has no columns. */
-function columnsOf({ isTTY, columns }: NodeJS.WriteStream): number {
+function terminalWidth({ isTTY, columns }: NodeJS.WriteStream): number {
   const said = Number(process.env.COLUMNS)
   return isTTY ? columns : said > 0 ? said : 100
 }
 
-async function requestOf(options: ForkCommandOptions): Promise<ForkRequest> {
+async function readForkRequest(options: ForkCommandOptions): Promise<ForkRequest> {
   const { reuse } = options
-  const items = (options.items ?? []).map(text => itemsOf(text))
+  const items = (options.items ?? []).map(text => parseItems(text))
   return {
-    ...(await forkOf(options, "--workflow")),
+    ...(await readFork(options, "--workflow")),
     reuse,
     input: options.input === undefined ? undefined : ((await readJson("--input", options.input)) as Json),
     items: items.length === 0 ? undefined : Object.fromEntries(items),
@@ -76,7 +76,7 @@ async function requestOf(options: ForkCommandOptions): Promise<ForkRequest> {
 }
 
 /** `option`: the name of the option for a stored version. */
-export async function forkOf(options: ForkFlags, option: string): Promise<BulkFork> {
+export async function readFork(options: ForkFlags, option: string): Promise<BulkFork> {
   const { from, workflow, definition, confirm, confirmUnknown } = options
   if (workflow !== undefined && definition !== undefined)
     throw new UmbraError(
@@ -84,8 +84,8 @@ export async function forkOf(options: ForkFlags, option: string): Promise<BulkFo
       `Give ${option}, a stored version, or --definition, a changed one, not both.`,
     )
   const overrides: Record<string, NonNullable<ForkRequest["overrides"]>[string]> = {}
-  for (const [node, output] of await valuesOf("--output", options.output)) overrides[node] = { output }
-  for (const [node, config] of await valuesOf("--node-config", options.nodeConfig)) {
+  for (const [node, output] of await readNodeValues("--output", options.output)) overrides[node] = { output }
+  for (const [node, config] of await readNodeValues("--node-config", options.nodeConfig)) {
     if (node in overrides)
       throw new UmbraError("E604", `Give --output or --node-config for node "${node}", not both.`)
     overrides[node] = { config: config as JsonObject }
@@ -100,7 +100,7 @@ export async function forkOf(options: ForkFlags, option: string): Promise<BulkFo
 }
 
 /** NODE=JSON; the value may be @file. */
-async function valuesOf(option: string, given: readonly string[] = []): Promise<[string, Json][]> {
+async function readNodeValues(option: string, given: readonly string[] = []): Promise<[string, Json][]> {
   const found: [string, Json][] = []
   for (const text of given) {
     const mark = text.indexOf("=")
@@ -110,7 +110,7 @@ async function valuesOf(option: string, given: readonly string[] = []): Promise<
   return found
 }
 
-function itemsOf(text: string): [string, number[]] {
+function parseItems(text: string): [string, number[]] {
   const [, node, list] = /^([^=]+)=(\d+(?:,\d+)*)$/.exec(text) ?? []
   if (node === undefined || list === undefined)
     throw new UmbraError("E604", "--items must be NODE=INDEXES, from 0: --items resize=0,3")

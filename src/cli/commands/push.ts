@@ -19,7 +19,7 @@ export async function push(file: string, options: TargetOptions): Promise<number
     options,
     async ({ push: store, name: target, flags }) => {
       const pushed = await store(text).catch((error: unknown) => {
-        const problems = problemsOf(error)
+        const problems = collectProblems(error)
         if (problems.length === 0) throw error
         const more = error instanceof UmbraClientError ? error.moreProblems : 0
         const hint = problems.some(({ code }) => code === "E103") ? handlerHint : undefined
@@ -51,7 +51,7 @@ function line(
 }
 
 /** Problems of a document each have a code and a position. */
-function problemsOf(error: unknown): readonly Problem[] {
+function collectProblems(error: unknown): readonly Problem[] {
   const found =
     error instanceof UmbraClientError
       ? error.problems

@@ -5,7 +5,7 @@ import type { FactRecord } from "../../client/index.ts"
 import { exitCode } from "../exit.ts"
 import { Replay } from "../live/replay.ts"
 import { Screen } from "../live/view.ts"
-import { workflowOf } from "../output/print.ts"
+import { formatWorkflow } from "../output/print.ts"
 import { paintFor } from "../output/terminal.ts"
 import { type Target, type TargetOptions, withTarget } from "../target/open.ts"
 
@@ -32,7 +32,7 @@ async function read(target: Target, jobId: string): Promise<Replay> {
   const facts: FactRecord[] = []
   const ask = (after?: string) => target.jobs.factPage(jobId, { after, limit: PAGE })
   for await (const page of pages<string, Awaited<ReturnType<typeof ask>>>(ask)) facts.push(...page.facts)
-  const title = `${workflowOf(job)}  ${jobId}`
+  const title = `${formatWorkflow(job)}  ${jobId}`
   return new Replay({ jobId, title, graph, facts })
 }
 

@@ -182,7 +182,7 @@ class Resumption {
       return performance.now() < this.#takenOverBy ? null : "is run by another engine on this database"
     const graph = await this.#umbra.graph(id)
     const now = Date.now()
-    const waits = graph.waiting_for.map(timeOf)
+    const waits = graph.waiting_for.map(resumeTime)
     const isSoon = waits.some(at => at !== null && at - now <= this.#options.patience * 1000)
     if (isSoon) return null
     const [missing] = unserved
@@ -230,7 +230,7 @@ function needsText({ adapters, redis }: PipelineNeeds): string {
     : "needs an engine that runs pipelines"
 }
 
-function timeOf(wait: WaitingOn): number | null {
+function resumeTime(wait: WaitingOn): number | null {
   if (wait.kind === "external") return wait.next_poll_at
   // It resumes when one of the executions ends; these are unfinished jobs of this store too.
   if (wait.kind === "executions") return Date.now()
@@ -264,7 +264,7 @@ function waitText({ waiting_for }: GraphView, now: number): string | null {
   const [first, ...others] = waiting_for
   if (first === undefined) return null
   const more = others.length === 0 ? "" : ` (and ${count(others.length, "other node")})`
-  const at = timeOf(first)
+  const at = resumeTime(first)
   const when = at === null ? "" : ` until ${new Date(at).toISOString()} (in ${duration(at - now)})`
   const what = whatText(first)
   return `node ${first.node} waits for ${what}${when}${more}`

@@ -2,7 +2,7 @@
 import { exitCode } from "../exit.ts"
 import { readJson, type SubmissionFlags, submitOptions } from "../input/source.ts"
 import { paintStatus } from "../jobs/list.ts"
-import { printSubmitted, workflowOf } from "../output/print.ts"
+import { formatWorkflow, printSubmitted } from "../output/print.ts"
 import { type DeadLetterFlags, errorText, exitCodeWith, leftDeadLetters } from "../output/result.ts"
 import { type Paint, paintFor, printable, tookText } from "../output/terminal.ts"
 import type { JobChange } from "../target/changes.ts"
@@ -47,7 +47,7 @@ function line(change: JobChange, paint: Paint): string {
   const parts = [
     job_id,
     paintStatus(status, paint),
-    printable(workflowOf({ workflow, workflow_version })),
+    printable(formatWorkflow({ workflow, workflow_version })),
     tookText(change),
     errorText(change),
   ]
@@ -78,7 +78,7 @@ export async function submit(reference: string, options: SubmitCommandOptions): 
   return withTarget(options, async target => {
     const job = await target.jobs.accept(reference, input, submitOptions(options))
     const how = job.is_new ? "submitted" : "was already submitted with this key"
-    const what = `${workflowOf(job)} ${how}.`
+    const what = `${formatWorkflow(job)} ${how}.`
     return printSubmitted(options, { job, what }, target)
   })
 }

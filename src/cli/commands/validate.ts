@@ -30,11 +30,11 @@ const LOAD_MS = 60_000
 
 export async function validate(file: string, options: ValidateOptions, loadMs = LOAD_MS): Promise<number> {
   if (options.json) {
-    earlyExit.report = message => print(options, jsonOf(notLoaded({ code: "E602", message })), "")
+    earlyExit.report = message => print(options, verdictJson(notLoaded({ code: "E602", message })), "")
     earlyExit.isAnyCodeReported = true
   }
   const verdict = await Promise.race([judge(file, options), loadedTooLate(options, loadMs)])
-  print(options, jsonOf(verdict), () => renderHuman(file, verdict))
+  print(options, verdictJson(verdict), () => renderHuman(file, verdict))
   return verdict.valid ? exitCode.ok : exitCode.invalid
 }
 
@@ -49,8 +49,8 @@ async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
     if (schedules !== null) return schedules
     const { source, plan, problems } = await loadDocument(read, options)
     if (plan === undefined) return { valid: false, source, problems, summary: "" }
-    const warnings = await warningsOf(plan.nodes, options)
-    return { valid: true, source, problems: [], warnings, summary: summaryOf(plan) }
+    const warnings = await findWarnings(plan.nodes, options)
+    return { valid: true, source, problems: [], warnings, summary: formatSummary(plan) }
   } catch (error) {
     if (!(error instanceof UmbraError)) throw error
     const isFile = error.code === "E601"
@@ -80,7 +80,7 @@ function notLoaded({ code, message }: Pick<UmbraError, "code" | "message">): Ver
   return { valid: null, problems: [{ code, message, path: "" }], summary: "" }
 }
 
-function summaryOf({ name, nodes, dependencies, pipeline }: Plan): string {
+function formatSummary({ name, nodes, dependencies, pipeline }: Plan): string {
   if (pipeline === null)
     return `${name}, ${count(nodes.length, "node")}, ${count(dependencies.items.length, "edge")}`
   const adapters = pipeline.routes.reduce((sum, route) => sum + route.adapters.length, 0)
@@ -88,7 +88,7 @@ function summaryOf({ name, nodes, dependencies, pipeline }: Plan): string {
 }
 
 /** A provider that is not known here may be known where the workflow runs: only a list of them says more. */
-async function warningsOf(
+async function findWarnings(
   nodes: readonly { readonly id: string; readonly provider: string | null }[],
   { providers, handlers = [] }: ValidateOptions,
 ): Promise<readonly string[] | undefined> {
@@ -119,7 +119,7 @@ function renderHuman(file: string, { source, problems, warnings = [], summary }:
   return `${listing}${paint.dim(unknownTypeHint(problems))}`
 }
 
-function jsonOf({ valid, problems, warnings }: Verdict) {
+function verdictJson({ valid, problems, warnings }: Verdict) {
   const errors = sortProblems(problems).map(({ code, message, path, line = null, column = null }) => {
     return { code, message, path, line, column }
   })

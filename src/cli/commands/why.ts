@@ -1,7 +1,7 @@
 /** `umbra why JOB [NODE]` and `umbra waits`. */
 import type { WaitGroup, WaitPage, WhyView } from "../../client/index.ts"
 import { print } from "../output/print.ts"
-import { columnsOf, count, duration, type Paint, paintFor, printable, wrapped } from "../output/terminal.ts"
+import { count, duration, type Paint, paintFor, printable, wrapped, wrapWidth } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export interface WhyOptions extends TargetOptions {
@@ -10,7 +10,7 @@ export interface WhyOptions extends TargetOptions {
 
 export async function why(jobId: string, node: string | undefined, options: WhyOptions): Promise<number> {
   const found = await withTarget(options, ({ jobs }) => jobs.why(jobId, { node, at: options.at }))
-  return print(options, found, () => whyLines(found, paintFor(process.stdout), columnsOf(process.stdout)))
+  return print(options, found, () => whyLines(found, paintFor(process.stdout), wrapWidth(process.stdout)))
 }
 
 /** Commands are not wrapped: a terminal does so itself, and they can be copied. */
@@ -78,7 +78,7 @@ export async function waits(options: WaitsOptions): Promise<number> {
   const { workflow, after } = options
   return withTarget(options, async ({ jobs, flags }) => {
     const found = await jobs.waits({ workflow, after })
-    const shown = { paint: paintFor(process.stdout), columns: columnsOf(process.stdout) }
+    const shown = { paint: paintFor(process.stdout), columns: wrapWidth(process.stdout) }
     return print(options, found, () => waitLines(found, flags, shown))
   })
 }

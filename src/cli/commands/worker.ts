@@ -40,7 +40,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   })
   // Before the first await: a health check then gets the reason why the worker takes no tasks.
   const { bound } = opened
-  const health = await healthOf(opened, options)
+  const health = await startHealthServer(opened, options)
   const greeted = bound.then(async id => {
     await opened.ready
     process.stdout.write(`${greeting(opened, redisUrl, id)}\n`)
@@ -56,7 +56,10 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   return exitCode.ok
 }
 
-async function healthOf(opened: FleetWorker, { host, port }: WorkerCommandOptions): Promise<Server | null> {
+async function startHealthServer(
+  opened: FleetWorker,
+  { host, port }: WorkerCommandOptions,
+): Promise<Server | null> {
   if (port === undefined) return null
   try {
     return await serveHealth(opened, host, port)

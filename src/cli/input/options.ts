@@ -234,7 +234,7 @@ export const names = (text: string): string[] =>
     .filter(name => name !== "")
 
 /** A parser of words, separated by commas. `named`: a word in a message. */
-const wordsOf =
+const wordsParser =
   <Word extends string>(
     known: readonly Word[],
     named: (word: string) => string,
@@ -248,10 +248,10 @@ const wordsOf =
     return [...before, ...given]
   }
 /** `failed,cancelled` */
-const statusList = wordsOf(
+const statusList = wordsParser(
   jobStatuses,
   status => `status ${status}`,
   word => word.toUpperCase(),
 )
 export const scopes = ["read", "submit", "manage", "admin"]
-export const scopeList = wordsOf(scopes, scope => `scope "${scope}"`)
+export const scopeList = wordsParser(scopes, scope => `scope "${scope}"`)

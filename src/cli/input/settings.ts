@@ -59,15 +59,15 @@ export async function applySettings({
   const values: Record<string, string> = {}
   if (config) {
     for (const [given, value] of Object.entries(await readConfig(config))) {
-      const { name, variable } = settingOf(given, config)
-      if (variable === null) values[name] = textOf(value)
-      else env[variable] ??= textOf(value)
+      const { name, variable } = findSetting(given, config)
+      if (variable === null) values[name] = formatValue(value)
+      else env[variable] ??= formatValue(value)
     }
   }
   for (const assignment of set) {
     const mark = assignment.indexOf("=")
     if (mark < 1) throw wrong(`--set takes NAME=VALUE, not "${assignment}".`)
-    const { name, variable } = settingOf(assignment.slice(0, mark), "--set")
+    const { name, variable } = findSetting(assignment.slice(0, mark), "--set")
     const value = assignment.slice(mark + 1)
     if (variable === null) values[name] = value
     else env[variable] = value
@@ -87,7 +87,7 @@ async function readConfig(file: string): Promise<Record<string, unknown>> {
   throw wrong(`${file} must be a mapping of settings: "concurrency: 20".`)
 }
 
-function settingOf(given: string, where: string): Pick<Setting<unknown>, "name" | "variable"> {
+function findSetting(given: string, where: string): Pick<Setting<unknown>, "name" | "variable"> {
   const setting = settings.get(given.toLowerCase())
   if (setting !== undefined) return setting
   const names = [...settings.keys()]
@@ -99,7 +99,7 @@ function settingOf(given: string, where: string): Pick<Setting<unknown>, "name" 
   throw wrong(`${where}: there is no setting "${given}". ${advice}`)
 }
 
-function textOf(value: unknown): string {
+function formatValue(value: unknown): string {
   if (value === null) return "never"
   return typeof value === "object" && !Array.isArray(value) ? JSON.stringify(value) : String(value)
 }

@@ -23,11 +23,11 @@ export async function readSource(file: string): Promise<Source> {
   const { name, text } = await readText(file)
   if (text.trim() === "")
     throw new UmbraError("E601", `${name} is empty. Write a workflow into it: a name and nodes.`)
-  const format = formatOf(file)
+  const format = detectFormat(file)
   return format === undefined ? { name, text } : { name, text, format }
 }
 
-function formatOf(file: string): "json" | "yaml" | undefined {
+function detectFormat(file: string): "json" | "yaml" | undefined {
   if (/\.json$/i.test(file)) return "json"
   return /\.ya?ml$/i.test(file) ? "yaml" : undefined
 }

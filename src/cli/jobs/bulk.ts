@@ -9,12 +9,12 @@ import type {
 } from "../../client/index.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { UmbraError } from "../../errors.ts"
-import { confirmFlags, type ForkFlags, forkOf } from "../commands/fork.ts"
+import { confirmFlags, type ForkFlags, readFork } from "../commands/fork.ts"
 import { exitCode } from "../exit.ts"
 import { asJson, factLines, print } from "../output/print.ts"
 import { count, paintFor, printable } from "../output/terminal.ts"
 import { listed, type Target, type TargetOptions, withTarget } from "../target/open.ts"
-import { type FilterOptions, filterOf, isFiltered } from "./filter.ts"
+import { buildFilter, type FilterOptions, isFiltered } from "./filter.ts"
 import { paintStatus } from "./list.ts"
 
 export interface BulkFlags extends TargetOptions, FilterOptions {
@@ -38,7 +38,7 @@ const past: { readonly [verb in BulkSummary["verb"]]: string } = {
 
 /** Throws if the command has both a job and options for many, or neither. True: it is for many. */
 export function isForMany(jobId: string | undefined, options: BulkFlags): jobId is undefined {
-  const given = isFiltered(filterOf(options))
+  const given = isFiltered(buildFilter(options))
   const { dryRun, rate, detach } = options
   if (jobId === undefined && given) return true
   if (jobId !== undefined && (given || dryRun || rate !== undefined || detach))
@@ -54,14 +54,14 @@ export function isForMany(jobId: string | undefined, options: BulkFlags): jobId 
 export async function fork(
   options: BulkFlags & Omit<ForkFlags, "workflow"> & { readonly to?: string },
 ): Promise<number> {
-  if (!isFiltered(filterOf(options)))
+  if (!isFiltered(buildFilter(options)))
     throw new UmbraError(
       "E604",
       "Give a filter: --status, --workflow, --since, … (`umbra jobs list` has the same). `umbra fork JOB` forks one job.",
     )
   const { from, definition, output, nodeConfig, confirm, confirmUnknown, to: workflow } = options
   const flags = { from, workflow, definition, output, nodeConfig, confirm, confirmUnknown }
-  return startBulk("fork", options, { fork: await forkOf(flags, "--to") })
+  return startBulk("fork", options, { fork: await readFork(flags, "--to") })
 }
 
 export async function startBulk(
@@ -70,7 +70,7 @@ export async function startBulk(
   more: Pick<BulkRequest, "fork"> = {},
 ): Promise<number> {
   const { dryRun, rate, reason } = options
-  const request = { verb, filter: definedIn(filterOf(options)), rate, reason, ...more }
+  const request = { verb, filter: definedIn(buildFilter(options)), rate, reason, ...more }
   return withTarget(options, async target => {
     if (dryRun) return printCount(await target.bulk.count(request), options)
     return follow(await target.bulk.start(request), target, options)

@@ -1,7 +1,7 @@
 /** `umbra jobs diff A B`: where two jobs, or two moments of one job, diverge. */
 import type { RemoteComparison } from "../../client/index.ts"
-import { print, workflowOf } from "../output/print.ts"
-import { columnsOf, duration, type Paint, paintFor, printable, wrapped } from "../output/terminal.ts"
+import { formatWorkflow, print } from "../output/print.ts"
+import { duration, type Paint, paintFor, printable, wrapped, wrapWidth } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
 
 export interface DiffOptions extends TargetOptions {
@@ -14,14 +14,14 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
   const { atA, atB, node } = options
   const compared = await withTarget(options, ({ jobs }) => jobs.compare(a, b, { atA, atB, diff: node }))
   return print(options, compared, () =>
-    comparisonText(compared, paintFor(process.stdout), columnsOf(process.stdout)),
+    comparisonText(compared, paintFor(process.stdout), wrapWidth(process.stdout)),
   )
 }
 
 export function comparisonText(compared: RemoteComparison, paint: Paint, columns: number): string {
   const { a, b, moments, nodes, diffs = [], delta } = compared
   const side = (name: string, of: typeof a, { index }: { readonly index: number }) => {
-    const figures = [printable(workflowOf(of)), of.status, duration(of.took_ms), `#${index}`].join("  ")
+    const figures = [printable(formatWorkflow(of)), of.status, duration(of.took_ms), `#${index}`].join("  ")
     const [first = "", ...more] = wrapped(`${of.job_id}  ${figures}`, columns - 2)
     return [`${paint.dim(name)} ${first}`, ...more.map(line => `  ${line}`)]
   }
@@ -77,9 +77,9 @@ function nodeLines(
   { paint, columns }: { readonly paint: Paint; readonly columns: number },
 ): string[] {
   const states = a?.status === b?.status ? (a?.status ?? "") : `${a?.status ?? "–"} → ${b?.status ?? "–"}`
-  const itemsOf = ({ items }: NodeSide) =>
+  const formatItems = ({ items }: NodeSide) =>
     items === undefined ? "" : `${items.done} of ${items.total} items`
-  const items = [...new Set([a, b].map(side => (side === null ? "" : itemsOf(side))))].filter(
+  const items = [...new Set([a, b].map(side => (side === null ? "" : formatItems(side))))].filter(
     text => text !== "",
   )
   const parts = [

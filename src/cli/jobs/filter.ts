@@ -19,7 +19,7 @@ export interface FilterOptions {
   readonly forkedFrom?: string
 }
 
-export function filterOf(options: FilterOptions): BulkFilter {
+export function buildFilter(options: FilterOptions): BulkFilter {
   const { status, workflow, label, parent, top, minDuration, since } = options
   const { errorCode, fingerprint, errorText, createdBefore, forkedFrom } = options
   return {

@@ -4,10 +4,10 @@ import { type JobPage, type RemoteEvent, type RemoteItem, withLiveItems } from "
 import type { JobStatus } from "../../core/states.ts"
 import { exitCode } from "../exit.ts"
 import { durationsChart } from "../output/durations-chart.ts"
-import { padded, print, workflowOf } from "../output/print.ts"
+import { formatWorkflow, padded, print } from "../output/print.ts"
 import { duration, type Paint, paintFor, printable, shorten, tookText } from "../output/terminal.ts"
 import { type TargetOptions, withTarget } from "../target/open.ts"
-import { type FilterOptions, filterOf, isFiltered } from "./filter.ts"
+import { buildFilter, type FilterOptions, isFiltered } from "./filter.ts"
 
 export interface ListOptions extends TargetOptions, FilterOptions {
   readonly limit: number
@@ -17,7 +17,7 @@ export interface ListOptions extends TargetOptions, FilterOptions {
 
 function listFilter(options: FilterOptions & { readonly deleted?: boolean }) {
   const { status, deleted } = options
-  return { ...filterOf(options), deleted: deleted || status?.includes("DELETED") || undefined }
+  return { ...buildFilter(options), deleted: deleted || status?.includes("DELETED") || undefined }
 }
 
 export interface DurationsOptions extends TargetOptions, FilterOptions {
@@ -49,7 +49,7 @@ function table(
 ): string {
   if (jobs.length === 0 && next === null) return "No jobs.\n"
   const paint = paintFor(process.stdout)
-  const names = padded(jobs.map(job => printable(workflowOf(job))))
+  const names = padded(jobs.map(job => printable(formatWorkflow(job))))
   const lines = jobs.map((job, i) =>
     `${job.job_id}  ${paintStatus(job.status, paint)}  ${names[i]}  ${job.created_at}  ${job.paused == null ? tookText(job) : "paused"}`.trimEnd(),
   )

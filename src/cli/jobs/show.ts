@@ -16,7 +16,7 @@ import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { type ErrorCode, UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
-import { graphOf, treeOf } from "../live/tree.ts"
+import { buildTree, toCoreGraph } from "../live/tree.ts"
 import { mermaid, mermaidArrow, mermaidLabel } from "../output/pictures.ts"
 import { asJson, factLines, print } from "../output/print.ts"
 import {
@@ -449,7 +449,7 @@ function routesPicture(routes: readonly ShownRoute[]): string {
 }
 
 function tree(view: ShownGraph): string {
-  const rows = treeOf(graphOf(view))
+  const rows = buildTree(toCoreGraph(view))
   const shown = rows.map(({ node, branch }) => {
     const found = view.nodes[node]!
     return { ...found, id: `${branch}${found.id}` }

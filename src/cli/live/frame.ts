@@ -91,9 +91,9 @@ function nodeLine(row: TreeRow, nameColumns: number, options: FrameOptions): str
     node.status === "RUNNING" ? wheel[tick % wheel.length]! : node.retryAt === null ? icon : "↻"
   const name = shorten(printable(node.id), Math.max(4, nameColumns - width(row.branch)))
   const gap = " ".repeat(Math.max(0, nameColumns - width(row.branch + name)))
-  const time = timeOf(node, now).padStart(8)
+  const time = formatTime(node, now).padStart(8)
   const used = nameColumns + 2 + 2 + time.length
-  const details = shorten(detailsOf(node, now), columns - used - 2)
+  const details = shorten(formatDetails(node, now), columns - used - 2)
   const isOver = node.status === "PENDING" || node.status === "SKIPPED" || node.status === "CANCELLED"
   const shownName = isOver ? paint.dim(name) : name
   const head = `${paint.dim(row.branch)}${paint[node.retryAt === null ? style : "yellow"](shownIcon)} ${shownName}`
@@ -104,7 +104,7 @@ function nodeLine(row: TreeRow, nameColumns: number, options: FrameOptions): str
   return `${line}  ${node.status === "FAILED" ? paint.red(details) : paint.dim(details)}`
 }
 
-function timeOf(node: BoardNode, now: number): string {
+function formatTime(node: BoardNode, now: number): string {
   if (node.since === null || node.status === "PENDING" || node.status === "SKIPPED") return ""
   if (node.until !== null)
     return node.status === "COMPLETED" || node.status === "FAILED"
@@ -113,7 +113,7 @@ function timeOf(node: BoardNode, now: number): string {
   return node.retryAt === null && node.status !== "QUEUED" ? duration(now - node.since) : ""
 }
 
-function detailsOf(node: BoardNode, now: number): string {
+function formatDetails(node: BoardNode, now: number): string {
   const attempt = node.attempt > 1 ? `attempt ${node.attempt}` : ""
   const retry = node.retryAt === null ? "" : `in ${duration(node.retryAt - now)}`
   const queued = node.status === "QUEUED" && node.retryAt === null ? "ready" : ""

@@ -6,7 +6,7 @@ import { duration, type Paint, printable } from "../output/terminal.ts"
 import { type Board, faultText, waitingText } from "./board.ts"
 
 /** undefined: the event is a consequence of one that was printed. Call this after the board has processed it. */
-export function lineOf(event: RemoteEvent, board: Board, paint: Paint): string | undefined {
+export function formatEvent(event: RemoteEvent, board: Board, paint: Paint): string | undefined {
   const told = event.node === undefined ? jobLine(event, paint) : nodeLine(event, board, paint)
   return told === undefined ? undefined : `${paint.dim(event.at)} ${told}`
 }

@@ -1,15 +1,15 @@
 /** The life of a job, fact by fact: what the tree of its nodes showed after each. Pure: time and size are arguments. */
 import type { FactRecord, RemoteEvent } from "../../client/index.ts"
 import { type CompiledGraph, readGraph } from "../../core/compiled-graph.ts"
-import { factOf } from "../../core/payloads.ts"
+import { toFact } from "../../core/payloads.ts"
 import { newJobState } from "../../core/state.ts"
 import { expand } from "../../core/view/events.ts"
 import { isoEvent } from "../../jobs/iso-times.ts"
 import { duration, type Paint, printable, shorten } from "../output/terminal.ts"
 import { Board } from "./board.ts"
 import { frame } from "./frame.ts"
-import { lineOf } from "./lines.ts"
-import { type TreeRow, treeOf } from "./tree.ts"
+import { formatEvent } from "./lines.ts"
+import { buildTree, type TreeRow } from "./tree.ts"
 
 /** A longer gap between two facts is shown as this. */
 const IDLE_MS = 500
@@ -44,10 +44,10 @@ export class Replay {
     const state = newJobState(compiled)
     this.#title = title
     this.#ids = compiled.nodes.map(({ id }) => id)
-    this.#tree = treeOf(compiled)
+    this.#tree = buildTree(compiled)
     this.#steps = facts.map(record => ({
       record,
-      events: expand(state, jobId, { seq: record.seq, fact: factOf(record) }).map(isoEvent),
+      events: expand(state, jobId, { seq: record.seq, fact: toFact(record) }).map(isoEvent),
     }))
     this.#newBoard = () => new Board(compiled)
     this.#board = this.#newBoard()
@@ -103,7 +103,7 @@ export class Replay {
   /** The current fact as plain text: one line for each change that matters, at least one. */
   text(paint: Paint): string[] {
     const { events, record } = this.#current
-    const told = events.flatMap(event => lineOf(event, this.#board, paint) ?? [])
+    const told = events.flatMap(event => formatEvent(event, this.#board, paint) ?? [])
     const lines = told.length > 0 ? told : [`${paint.dim(new Date(record.at).toISOString())} ${this.#what()}`]
     return [...this.#idleText(), ...lines.map(line => `${paint.dim(`#${record.index}`)} ${line}`)]
   }

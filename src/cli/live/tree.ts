@@ -21,7 +21,7 @@ const MOST_NODES = 1000
 
 const ROOT = -1
 
-export function treeOf(graph: DrawnGraph): readonly TreeRow[] {
+export function buildTree(graph: DrawnGraph): readonly TreeRow[] {
   if (graph.nodes.length > MOST_NODES) return graph.nodes.map((_, node) => ({ node, branch: "" }))
   const below = childrenByDominator(graph)
   const rows: TreeRow[] = []
@@ -45,7 +45,7 @@ export function drawTree<T>(
   }
 }
 
-export function dependenciesOf({ starts, items }: Graph["dependencies"], node: number): Int32Array {
+export function nodeDependencies({ starts, items }: Graph["dependencies"], node: number): Int32Array {
   return items.subarray(starts[node], starts[node + 1])
 }
 
@@ -62,7 +62,7 @@ function childrenByDominator({ nodes, order, dependencies }: DrawnGraph): Map<nu
   }
   const below = new Map<number, number[]>()
   for (const node of order) {
-    const parents = dependenciesOf(dependencies, node)
+    const parents = nodeDependencies(dependencies, node)
     const above = parents.length === 0 ? ROOT : parents.reduce(common)
     dominator[node] = above
     depth[node] = above === ROOT ? 0 : depth[above]! + 1
@@ -72,7 +72,7 @@ function childrenByDominator({ nodes, order, dependencies }: DrawnGraph): Map<nu
 }
 
 /** The edges in the form of the core, for drawing. */
-export function graphOf({ nodes, edges }: Pick<RemoteGraph, "nodes" | "edges">) {
+export function toCoreGraph({ nodes, edges }: Pick<RemoteGraph, "nodes" | "edges">) {
   const positions = new Map(nodes.map(({ id }, index) => [id, index]))
   const above: number[][] = nodes.map(() => [])
   for (const { from, to } of edges) above[positions.get(to)!]!.push(positions.get(from)!)

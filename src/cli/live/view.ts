@@ -11,8 +11,8 @@ import { routesTable, routeText } from "../output/routes-table.ts"
 import { duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
 import { Board } from "./board.ts"
 import { frame } from "./frame.ts"
-import { lineOf } from "./lines.ts"
-import { type DrawnGraph, treeOf } from "./tree.ts"
+import { formatEvent } from "./lines.ts"
+import { buildTree, type DrawnGraph } from "./tree.ts"
 
 export interface LiveView {
   event(event: RemoteEvent): void
@@ -96,7 +96,7 @@ class ScreenView extends View {
   readonly #stream: NodeJS.WriteStream
   readonly #job: ShownJob
   readonly #paint: Paint
-  readonly #tree: ReturnType<typeof treeOf>
+  readonly #tree: ReturnType<typeof buildTree>
   readonly #screen: Screen
   #tick = 0
 
@@ -105,7 +105,7 @@ class ScreenView extends View {
     this.#stream = stream
     this.#job = job
     this.#paint = paint
-    this.#tree = treeOf(job.graph)
+    this.#tree = buildTree(job.graph)
     this.#screen = new Screen(stream)
   }
 
@@ -160,7 +160,7 @@ class LineView extends View {
 
   override event(event: RemoteEvent): void {
     super.event(event)
-    const line = lineOf(event, this.board, this.#paint)
+    const line = formatEvent(event, this.board, this.#paint)
     if (line !== undefined) this.note(line)
   }
 

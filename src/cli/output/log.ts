@@ -12,7 +12,7 @@ export function commandLog(least: LogLevel = "info"): CommandLog {
   let show: ((line: string) => void) | null = null
   const log = logTo((level, fields, message) => {
     if (logLevels.indexOf(level) < logLevels.indexOf(least)) return
-    const line = lineOf(level, fields, message)
+    const line = formatLine(level, fields, message)
     if (show === null) process.stderr.write(`${line}\n`)
     else show(line)
   })
@@ -27,16 +27,16 @@ export function commandLog(least: LogLevel = "info"): CommandLog {
 /** Fields that are already in the line or of no use to a reader. */
 const left = new Set(["job_id", "node_id", "handler", "attempt"])
 
-function lineOf(level: LogLevel, fields: Record<string, unknown>, message = ""): string {
+function formatLine(level: LogLevel, fields: Record<string, unknown>, message = ""): string {
   const rest = Object.entries(fields).filter(([name]) => !left.has(name))
-  const more = rest.map(([name, value]) => `${name}=${textOf(value)}`)
+  const more = rest.map(([name, value]) => `${name}=${formatValue(value)}`)
   const who = typeof fields.node_id === "string" ? `${fields.node_id}: ` : ""
   const mark = level === "info" || level === "debug" ? "" : `${level}: `
   const text = [message, ...more].filter(Boolean).join(" ")
   return printable(`  ${who}${mark}${text.replace(/\s*[\r\n]+\s*/g, " ")}`)
 }
 
-function textOf(value: unknown): string {
+function formatValue(value: unknown): string {
   if (value instanceof Error) return value.message
   return typeof value === "string" ? value : (JSON.stringify(value) ?? String(value))
 }

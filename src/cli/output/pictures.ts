@@ -5,7 +5,7 @@
  */
 import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
 import type { Plan } from "../../definition/plan.ts"
-import { dependenciesOf, drawTree, treeOf } from "../live/tree.ts"
+import { buildTree, drawTree, nodeDependencies } from "../live/tree.ts"
 import { asJson, tableLines } from "./print.ts"
 import { count, type Paint, printable } from "./terminal.ts"
 
@@ -127,7 +127,7 @@ type Dependencies = Plan["dependencies"]
 /** Positions of the two ends. */
 function edges(dependencies: Dependencies): (readonly [from: number, to: number])[] {
   const nodes = Array.from({ length: dependencies.starts.length - 1 }, (_, to) => to)
-  return nodes.flatMap(to => [...dependenciesOf(dependencies, to)].map(from => [from, to] as const))
+  return nodes.flatMap(to => [...nodeDependencies(dependencies, to)].map(from => [from, to] as const))
 }
 
 /** Positions by the longest path from an entry: nodes of one level can run at the same time. */
@@ -135,7 +135,7 @@ function levels(order: Plan["order"], dependencies: Dependencies): number[][] {
   const depth = new Int32Array(order.length)
   const found: number[][] = []
   for (const node of order) {
-    for (const from of dependenciesOf(dependencies, node))
+    for (const from of nodeDependencies(dependencies, node))
       depth[node] = Math.max(depth[node]!, depth[from]! + 1)
     const level = depth[node]!
     found[level] ??= []
@@ -147,9 +147,9 @@ function levels(order: Plan["order"], dependencies: Dependencies): number[][] {
 type Row = readonly [drawn: string, ...columns: string[]]
 
 function treeGraph(plan: Plan, paint: Paint): string {
-  const rows = treeOf(plan).map(({ node, branch }): Row => {
+  const rows = buildTree(plan).map(({ node, branch }): Row => {
     const { id, handler, when, forEach } = plan.nodes[node]!
-    const before = [...dependenciesOf(plan.dependencies, node)].map(at => plan.nodes[at]!.id)
+    const before = [...nodeDependencies(plan.dependencies, node)].map(at => plan.nodes[at]!.id)
     const notes = [
       // A single dependency is the node above it.
       before.length > 1 ? `after ${before.join(", ")}` : "",

@@ -63,7 +63,7 @@ export function printSubmitted(
 }
 
 /** `order@3`; a changed definition has no version. */
-export function workflowOf({
+export function formatWorkflow({
   workflow,
   workflow_version: version,
 }: {

@@ -1,6 +1,6 @@
 /** Formats problems of a definition for people: message, position, the source line, a caret under the problem. */
 import { invalidWorkflow, type Problem } from "../../definition/problem.ts"
-import { problemOf } from "../../server/http/problem.ts"
+import { toProblem } from "../../server/http/problem.ts"
 import { exitCode } from "../exit.ts"
 import { type Paint, paintFor, printable, width } from "./terminal.ts"
 
@@ -32,7 +32,7 @@ export function reportProblems(
 
 /** With `--json`: the same as the answer of a server, wherever the workflow was checked. */
 export function problemsAsJson(problems: readonly Problem[], more = 0): string {
-  return `${JSON.stringify(problemOf(invalidWorkflow(sortProblems(problems), { more })), null, 2)}\n`
+  return `${JSON.stringify(toProblem(invalidWorkflow(sortProblems(problems), { more })), null, 2)}\n`
 }
 
 /** By position in the document; problems without a position come first, since they concern the whole document. */

@@ -57,7 +57,7 @@ export function routesTable(routes: readonly ShownRoute[], paint: Paint, room = 
   if (used + 10 > room)
     return [
       paint.dim(shorten(title, room)),
-      ...routes.map((route, i) => shorten(lineOf(route, names[i]!, { first, widths, paint: null }), room)),
+      ...routes.map((route, i) => shorten(formatRow(route, names[i]!, { first, widths, paint: null }), room)),
     ]
   return [
     paint.dim(title),
@@ -65,12 +65,12 @@ export function routesTable(routes: readonly ShownRoute[], paint: Paint, room = 
       const breaker = shorten(breakerText(route), room - used - 2)
       const shown =
         breaker.startsWith("closed") || breaker === NOTHING ? paint.dim(breaker) : paint.red(breaker)
-      return `${lineOf(route, names[i]!, { first, widths, paint })}  ${shown}`
+      return `${formatRow(route, names[i]!, { first, widths, paint })}  ${shown}`
     }),
   ]
 }
 
-function lineOf(
+function formatRow(
   route: ShownRoute,
   name: string,
   { first, widths, paint }: { first: number; widths: readonly number[]; paint: Paint | null },

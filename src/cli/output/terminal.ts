@@ -112,7 +112,7 @@ export function count(n: number, noun: string): string {
 }
 
 /** For `wrapped`: a pipe gets whole lines. */
-export function columnsOf({ isTTY, columns }: NodeJS.WriteStream): number {
+export function wrapWidth({ isTTY, columns }: NodeJS.WriteStream): number {
   return isTTY ? columns : Number.POSITIVE_INFINITY
 }
 

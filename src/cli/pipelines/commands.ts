@@ -2,7 +2,7 @@
 import type { DeadLetter, DeadLetterPage, ExecutionPage, Json, Lineage, Message } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 import { readText } from "../input/source.ts"
-import { print, printSubmitted, workflowOf } from "../output/print.ts"
+import { formatWorkflow, print, printSubmitted } from "../output/print.ts"
 import type { DeadLetterFlags } from "../output/result.ts"
 import { latencyText } from "../output/routes-table.ts"
 import { count, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
@@ -79,7 +79,7 @@ function executionListing(
     const { job_id, status, messages, dead_letters } = execution
     const { count: letters, first } = dead_letters
     const parts = [
-      ...[job_id, printable(workflowOf(execution)), status],
+      ...[job_id, printable(formatWorkflow(execution)), status],
       command === "executions" ? messagesText(messages) : "",
       letters === 0 ? "" : count(letters, "dead letter"),
       letters === MOST_COUNTED ? "or more" : "",
@@ -128,14 +128,14 @@ function listing({ dead_letters, next }: DeadLetterPage, { jobId, flags, options
     return `Job ${jobId} has no dead letters${route === "" ? "" : " of this route"}.\n`
   const paint = paintFor(process.stdout)
   const columns = process.stdout.isTTY ? process.stdout.columns : 200
-  const lines = dead_letters.flatMap(letter => linesOf(letter, paint, columns))
+  const lines = dead_letters.flatMap(letter => formatDeadLetter(letter, paint, columns))
   const more = next === null ? "" : `More: umbra dead-letters ${jobId}${route} --after ${next}${flags}\n`
   const isLeft = dead_letters.some(({ replayed_by }) => replayed_by === null)
   const advice = isLeft ? `Replay them: umbra dead-letters ${jobId} --replay${flags}\n` : ""
   return `${lines.join("\n")}\n${paint.dim(`${more}${advice}`)}`
 }
 
-function linesOf(letter: DeadLetter, paint: Paint, columns: number): string[] {
+function formatDeadLetter(letter: DeadLetter, paint: Paint, columns: number): string[] {
   const { id, attempts, failed_at, replayed_by, body } = letter
   const { code, message } = letter.error as { readonly code?: string; readonly message?: string }
   const tries = attempts === 0 ? "no attempt ended" : attempts === 1 ? "1 attempt" : `${attempts} attempts`
@@ -155,7 +155,7 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
       "--replay takes the names of messages, or no name for all. It cannot be combined with --route or --after.",
     )
   const messages = typeof options.replay === "object" ? options.replay : undefined
-  const which = { messages, bodies: await bodiesOf(options), workflow: options.workflow }
+  const which = { messages, bodies: await parseBodies(options), workflow: options.workflow }
   if (options.wait)
     return withRunner(options, async runner => {
       const { job_id } = await runner.replay(jobId, which)
@@ -169,7 +169,7 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
 }
 
 /** `fetch:12={"page": "/about"}`, or `fetch:12=@page.json`. */
-async function bodiesOf({ body }: DeadLettersCommandOptions): Promise<Record<string, Json> | undefined> {
+async function parseBodies({ body }: DeadLettersCommandOptions): Promise<Record<string, Json> | undefined> {
   if (body === undefined) return undefined
   const bodies: Record<string, Json> = {}
   for (const given of body) {
@@ -224,8 +224,8 @@ export function lineagePicture(
 ): string[] {
   if (message === null) return []
   const draw = new Picture(paint, room)
-  const above = new Map(inputs.map(each => [keyOf(each.job_id, each.id), each]))
-  const below = new Map(outputs.map(each => [keyOf(each.job_id, each.id), each]))
+  const above = new Map(inputs.map(each => [jobMessageKey(each.job_id, each.id), each]))
+  const below = new Map(outputs.map(each => [jobMessageKey(each.job_id, each.id), each]))
   return [
     ...draw.inputs(message, above),
     ...draw.message(message, paint.bold("● "), below.size > 0 ? "│ " : "  "),
@@ -237,8 +237,9 @@ export function lineagePicture(
 /** By job and message: across a replay, messages of two jobs may have the same name. */
 type Known = ReadonlyMap<string, Message>
 
-const keyOf = (job: string, id: string) => `${job}/${id}`
-const linked = (link: Message["replay_of"]) => (link === null ? [] : [keyOf(link.job_id, link.message)])
+const jobMessageKey = (job: string, id: string) => `${job}/${id}`
+const linked = (link: Message["replay_of"]) =>
+  link === null ? [] : [jobMessageKey(link.job_id, link.message)]
 
 class Picture {
   readonly #paint: Paint
@@ -253,7 +254,10 @@ class Picture {
   /** From the farthest to the nearest. Branches open upwards. */
   inputs(of: Message, known: Known, indent = ""): string[] {
     const own = [...(of.parent === null ? [] : [of.parent]), ...of.gathered]
-    const found = this.#fresh([...own.map(id => keyOf(of.job_id, id)), ...linked(of.replay_of)], known)
+    const found = this.#fresh(
+      [...own.map(id => jobMessageKey(of.job_id, id)), ...linked(of.replay_of)],
+      known,
+    )
     return found.flatMap((each, i) => {
       const [mark, further] = i === 0 ? ["┌ ", "  "] : ["├ ", "│ "]
       return [
@@ -268,7 +272,7 @@ class Picture {
     const emitted = [...known.values()]
       .filter(({ parent, job_id }) => parent === of.id && job_id === of.job_id)
       .map(({ id }) => id)
-    const own = [...into, ...emitted].map(id => keyOf(of.job_id, id))
+    const own = [...into, ...emitted].map(id => jobMessageKey(of.job_id, id))
     const found = this.#fresh([...own, ...linked(of.replayed_by)], known)
     return found.flatMap((each, i) => {
       const isLast = i === found.length - 1

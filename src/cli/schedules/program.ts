@@ -1,13 +1,13 @@
 /** The commands of `umbra schedule` and their options. The code of a command is imported when it runs. */
 import { Command } from "commander"
-import { commandsOf } from "../action.ts"
+import { declareCommands } from "../action.ts"
 import * as options from "../input/options.ts"
 
 export function scheduleProgram(): Command {
   const schedule = new Command("schedule").summary(
     "start workflows at times: cron with time zones, or every 15m",
   )
-  const command = commandsOf(schedule, () => import("./command.ts"))
+  const command = declareCommands(schedule, () => import("./command.ts"))
   command("create <name>", "store a schedule, or change it", "create")
     .requiredOption("--workflow <name>", "the workflow: name, name@3 or name@alias")
     .option(

@@ -27,7 +27,7 @@ export async function pushSchedules(source: Source, options: TargetOptions): Pro
     async ({ schedules, workflows, name: target }) => {
       const stored = new Map<string, ScheduleSummary>()
       for await (const schedule of schedules.list()) stored.set(schedule.name, schedule)
-      const changes = [...wanted].map(([name, document]) => changeOf(name, document, stored.get(name)))
+      const changes = [...wanted].map(([name, document]) => findChange(name, document, stored.get(name)))
       // All of them before the first is stored.
       const unknown: Problem[] = []
       for (const { name, action } of changes) {
@@ -68,7 +68,7 @@ async function errorOfWorkflow(
   return { code, message }
 }
 
-function changeOf(
+function findChange(
   name: string,
   document: ScheduleDocument | null,
   stored: ScheduleSummary | undefined,

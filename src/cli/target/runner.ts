@@ -10,7 +10,7 @@ import type { ReplayWhich } from "../../pipeline/queries.ts"
 import type { Umbra } from "../../umbra.ts"
 import { existingStore, type RunningOptions, runningFlags, storeFlags, storeName } from "../input/store.ts"
 import { type EarlySignals, earlySignals, type FollowedJobs, follow } from "../live/follow.ts"
-import { graphOf } from "../live/tree.ts"
+import { toCoreGraph } from "../live/tree.ts"
 import type { Routes } from "../live/view.ts"
 import { type CommandLog, commandLog } from "../output/log.ts"
 import { type DeadLetterFlags, report } from "../output/result.ts"
@@ -187,7 +187,7 @@ function ownRunner({ umbra, location, log, options }: OwnEngine): Runner {
 }
 
 /** undefined: not a pipeline. */
-function routesOf(graph: RemoteGraph, look: () => Promise<RemoteGraph>): Routes | undefined {
+function routesReader(graph: RemoteGraph, look: () => Promise<RemoteGraph>): Routes | undefined {
   return graph.routes === undefined ? undefined : async () => (await look()).routes ?? []
 }
 
@@ -200,10 +200,20 @@ export async function seeToItsEnd(
   const { name, flags, runningFlags, runsHere, log, early } = runner
   const shown = { flags, runningFlags, runsHere }
   const graph = await runner.graph(jobId)
-  const routes = routesOf(graph, () => runner.graph(jobId))
+  const routes = routesReader(graph, () => runner.graph(jobId))
   const { workflow } = await runner.job(jobId)
   const title = `${workflow}  job ${jobId}  in ${name}`
   const stream = json ? process.stderr : process.stdout
-  await follow({ jobs: runner, jobId, graph: graphOf(graph), routes, title, stream, log, early, ...shown })
+  await follow({
+    jobs: runner,
+    jobId,
+    graph: toCoreGraph(graph),
+    routes,
+    title,
+    stream,
+    log,
+    early,
+    ...shown,
+  })
   return report(runner, jobId, { json, allowDeadLetters, ...shown })
 }

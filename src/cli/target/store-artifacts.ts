@@ -1,7 +1,7 @@
 /** Artifacts in a folder or a database. */
 import { Artifacts } from "../../artifacts/artifacts.ts"
 import { readingMovedFacts } from "../../artifacts/moved-facts.ts"
-import { contentPlaceOf, openContentStore } from "../../artifacts/open.ts"
+import { configuredContentPlace, openContentStore } from "../../artifacts/open.ts"
 import { artifactSettings } from "../../artifacts/settings.ts"
 import { entries } from "../../client/http.ts"
 import { openJournal } from "../../journal/open.ts"
@@ -18,13 +18,13 @@ export async function openJournalAt(location: string, log: Log): Promise<Journal
 
 /** The setting of an engine that takes over an open journal, which does not expose the location of its folder. */
 export function contentAt(location: string): Pick<UmbraOptions, "artifacts"> {
-  return { artifacts: { location: contentPlaceOf(location)?.location ?? null } }
+  return { artifacts: { location: configuredContentPlace(location)?.location ?? null } }
 }
 
 export function storeArtifacts(owner: string, location: string, store: Store): TargetArtifacts {
   const opened = async () => {
     const settings = artifactSettings()
-    const place = contentPlaceOf(location)
+    const place = configuredContentPlace(location)
     const content = place && openContentStore(place)
     const { artifacts: rows } = await store.journal()
     return new Artifacts({ rows, content, location: place?.location ?? null, settings, now: Date.now })

@@ -42,7 +42,7 @@ import { failureGroups } from "../../jobs/statistics.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import { isoDeadLetters, isoLineage, PipelineQueries } from "../../pipeline/queries.ts"
 import { Tokens, tokenView } from "../../server/auth/tokens.ts"
-import { limitsOf } from "../../server/http/limits.ts"
+import { toTokenLimits } from "../../server/http/limits.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../umbra.ts"
 import { workerSettings } from "../../worker/settings.ts"
 import { adaptersFor, catalogWith, loadHandlers, type Modules } from "../input/modules.ts"
@@ -66,10 +66,10 @@ export function openStore(location: string, options: TargetOptions): Target {
     workflows: storeWorkflows(owner, store),
     capacity: null,
     executions: async ({ signal: _, ...query }) => (await store.pipelines()).executions(owner, query),
-    compiledGraph: async ({ job_id }) => (await store.reader()).facts.compiledGraphOf(job_id),
+    compiledGraph: async ({ job_id }) => (await store.reader()).facts.readCompiledGraph(job_id),
     artifacts: storeArtifacts(owner, location, store),
     logPage: async (id, { signal: _, ...query } = {}) => (await store.reader()).logPage(id, query),
-    tokens: tokensOf(store),
+    tokens: storeTokens(store),
     push: text => push(store, text, owner, options),
     async *changes({ signal }) {
       const reader = await store.reader()
@@ -84,14 +84,14 @@ export function openStore(location: string, options: TargetOptions): Target {
   }
 }
 
-function momentOf(at: number | string | Date): Moment {
+function requireMoment(at: number | string | Date): Moment {
   const text = at instanceof Date ? at.toISOString() : String(at)
   const moment = parseMoment(text)
   if (moment === null) throw noMoment(text)
   return moment
 }
 
-const ifGiven = (at: number | string | Date | undefined) => (at === undefined ? undefined : momentOf(at))
+const ifGiven = (at: number | string | Date | undefined) => (at === undefined ? undefined : requireMoment(at))
 
 /** One store, opened once. */
 export class Store {
@@ -213,11 +213,11 @@ async function push(store: Store, text: string, owner: string, modules: Modules)
   return new Registrations(parts).registerPlan(plan, owner, "local")
 }
 
-function tokensOf(store: Store): Target["tokens"] {
+function storeTokens(store: Store): Target["tokens"] {
   const tokens = async () => new Tokens((await store.journal()).registry)
   return {
     async create({ owner = localOwner, scopes, ...wanted }) {
-      const limits = limitsOf(wanted)
+      const limits = toTokenLimits(wanted)
       const { token, row } = await (await tokens()).create({ owner, scopes: scopes as never, limits })
       return { ...tokenView(row), token, server_is_open: false }
     },
@@ -241,7 +241,7 @@ function storeJobs(store: Store, only: { readonly owner?: string }): TargetJobs 
       (await store.reader()).jobPage({ ...filter, ...only, limit }),
     graph: async id => isoGraph(await (await store.reader()).graph(id)) as RemoteGraph,
     graphAt: async (id, at) =>
-      isoGraphAt(await (await store.reader()).facts.graphAt(id, momentOf(at))) as RemoteGraphAt,
+      isoGraphAt(await (await store.reader()).facts.graphAt(id, requireMoment(at))) as RemoteGraphAt,
     async compare(a, b, { atA, atB, diff } = {}) {
       const moments = { atA: ifGiven(atA), atB: ifGiven(atB) }
       return isoCompared(await (await store.reader()).compare(a, b, { ...moments, diff }))
@@ -265,7 +265,7 @@ function storeJobs(store: Store, only: { readonly owner?: string }): TargetJobs 
       return (
         at === undefined
           ? isoItems(await reader.items(id, node, { after, limit }))
-          : isoItemsAt(await reader.facts.itemsAt(id, node, { at: momentOf(at), after, limit }))
+          : isoItemsAt(await reader.facts.itemsAt(id, node, { at: requireMoment(at), after, limit }))
       ) as RemoteItemPage
     },
     events: async id => (await (await store.reader()).events(id)).map(isoEvent),

@@ -2,7 +2,7 @@ import type { Effects } from "../effects.ts"
 import type { ForkRecord, JobSubmitted, ReusedList, ReusedNode } from "../facts.ts"
 import { newItemList, valueAt } from "../item-list.ts"
 import type { Json } from "../json.ts"
-import { itemsOf } from "../payloads.ts"
+import { readItems } from "../payloads.ts"
 import {
   addList,
   COMPLETED,
@@ -135,7 +135,7 @@ function takeOverList(
 /** The list as far as the fact and the input contain it; its length is always known. `fillReused` sets the rest. */
 function knownItems(state: JobState, source: ReusedList): readonly Json[] {
   const found = "input" in source ? valueAt(state.input, source.input) : undefined
-  return Array.isArray(found) ? found : itemsOf(new Array<null>(source.count).fill(null))
+  return Array.isArray(found) ? found : readItems(new Array<null>(source.count).fill(null))
 }
 
 function rememberForkedChild(state: JobState, { node, item, job_id }: ForkedChildOf): void {

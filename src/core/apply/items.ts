@@ -1,7 +1,7 @@
 import { addNodeUsage } from "../attempt-times.ts"
 import type { Effects } from "../effects.ts"
 import type { Fact, ItemFact, JobRetried, NodeExpanded, SignalReceived } from "../facts.ts"
-import { listOf, newItemList, toInner } from "../item-list.ts"
+import { newItemList, readList, toInner } from "../item-list.ts"
 import { addList, COMPLETED, isDone, type JobState, ListOutput, setWaitingSince, WAITING } from "../state.ts"
 import { jobHasEnded } from "../states.ts"
 import { apply, done, end, progressed, setJobResult, startAll } from "./apply.ts"
@@ -15,7 +15,7 @@ type At = { readonly at: number }
 /** The node has left flight; from here on its items are in flight, not the node. */
 export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effects): void {
   const { node, at } = fact
-  const items = listOf(state, fact)
+  const items = readList(state, fact)
   state.nodeStatus[node] = WAITING
   setWaitingSince(state, node, at)
   const list = newItemList(state, node, items)

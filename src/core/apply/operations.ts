@@ -1,6 +1,6 @@
 import type { Effects } from "../effects.ts"
 import type { ExternalWaiting, Fact, NodeFailed } from "../facts.ts"
-import { FAILED, followed, type JobState, noneUnfollowed, operationOf } from "../state.ts"
+import { FAILED, findOperation, followed, type JobState, noneUnfollowed } from "../state.ts"
 import { leaveFlight } from "./apply.ts"
 
 /** The part of `apply` for operations at providers that nodes wait for. */
@@ -56,7 +56,7 @@ export function operationFailed(state: JobState, fact: NodeFailed, effects: Effe
     effects?.push({ type: "operation_failed", node, item: undefined })
     return
   }
-  const operation = operationOf(state, node)
+  const operation = findOperation(state, node)
   if (retry_at === undefined) {
     if (operation === null) return
     operationEnded(state, node)

@@ -1,7 +1,7 @@
 import type { DecisionContext, External, OperationResult, Refusal, Submitted } from "../commands.ts"
 import type { ExternalWaiting, Fact } from "../facts.ts"
 import { isRateLimited } from "../faults.ts"
-import { isDone, type JobState, operationOf, resumeToken } from "../state.ts"
+import { findOperation, isDone, type JobState, resumeToken } from "../state.ts"
 import { failure, pollDelay, refuse, wholeTime } from "./backoff.ts"
 
 /**
@@ -33,7 +33,7 @@ export function operationReport(
   const { node, externalId } = command
   if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
   if (isDone(state, node)) return refuse("duplicate")
-  const operation = operationOf(state, node)
+  const operation = findOperation(state, node)
   if (operation?.external_id !== externalId) return refuse("stale_operation")
   // The operation is not followed at the moment, but it belongs to the node: its result counts, other reports lead to a poll.
   const isFollowed = operation === state.waiting.get(node)

@@ -65,6 +65,6 @@ export class Settled {
 }
 
 /** A message in maps: its route and its number there. */
-export function nameOf({ route, seq }: { readonly route: number; readonly seq: number }): string {
+export function formatMessageKey({ route, seq }: { readonly route: number; readonly seq: number }): string {
   return `${route}:${seq}`
 }

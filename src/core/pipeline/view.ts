@@ -65,7 +65,7 @@ export function routeViews(
     const full = isRun ? behind[position]!.find(isFull) : undefined
     const { settled: _, tail: _tail, ...figures } = decoded.routes[position]!
     const left = unsettled(decoded.routes[position]!)
-    const live = isRun ? { ...notRunning, ...liveOf(decoded.live, position) } : notRunning
+    const live = isRun ? { ...notRunning, ...findLiveRoute(decoded.live, position) } : notRunning
     const retrying = Math.min(live.retrying, figures.waiting)
     const firstTries = Math.min(live.in_flight - live.retrying, left)
     return {
@@ -104,7 +104,7 @@ const notRunning: LiveRoute = {
   breakers: [],
 }
 
-function liveOf(live: JsonObject | null, position: number): Partial<LiveRoute> {
+function findLiveRoute(live: JsonObject | null, position: number): Partial<LiveRoute> {
   const routes = (live?.routes ?? []) as unknown as readonly Partial<LiveRoute>[]
   return routes[position] ?? {}
 }

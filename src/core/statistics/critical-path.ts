@@ -1,7 +1,7 @@
 import type { Graph } from "../plan.ts"
 
 /** The nodes, from first to last, of the path through the graph whose times have the greatest sum. */
-export function criticalPath({ order, dependencies }: Graph, timeOf: (node: number) => number): number[] {
+export function criticalPath({ order, dependencies }: Graph, nodeTime: (node: number) => number): number[] {
   const { starts, items } = dependencies
   const until = new Float64Array(order.length)
   const before = new Int32Array(order.length).fill(-1)
@@ -14,7 +14,7 @@ export function criticalPath({ order, dependencies }: Graph, timeOf: (node: numb
       latest = until[dependency]!
       before[node] = dependency
     }
-    until[node] = latest + timeOf(node)
+    until[node] = latest + nodeTime(node)
     if (last === -1 || until[node]! >= until[last]!) last = node
   }
   const path: number[] = []

@@ -70,7 +70,7 @@ const MAX_STORED_NODES = 32
 export function countedBefore(state: JobState, at: number): CountedBefore {
   const nodes = new Map<number, CountedNode>()
   for (let node = 0; node < state.nodeStatus.length; node++) {
-    const { attempts, losses } = attemptsOf(state, node)
+    const { attempts, losses } = countAttempts(state, node)
     const usage = state.nodeUsage.get(node)
     if (isDone(state, node) || attempts > 0 || usage !== undefined)
       nodes.set(node, { isDone: isDone(state, node), attempts, losses, usage: usage ? { ...usage } : null })
@@ -91,12 +91,12 @@ export function jobFigures(state: JobState): JobFigures {
     if (mayBePlain && node < MAX_NODES && state.nodeStatus[node] === COMPLETED && state.tries[node] === 0) {
       const startedAt = state.startedAt[node]!
       if (startedAt > 0 && startedAt < firstStart) firstStart = startedAt
-      plain.push(state.graph.nodes[node]!.id, durationOf(state, node), queuedOf(state, node))
+      plain.push(state.graph.nodes[node]!.id, measureDuration(state, node), measureQueueTime(state, node))
       continue
     }
     const figures = nodeFigures(state, node, counted?.nodes.get(node))
     if (figures === null) continue
-    firstStart = Math.min(firstStart, startOf(state, node))
+    firstStart = Math.min(firstStart, findStart(state, node))
     if (node < MAX_NODES) nodes.push(figures)
     else {
       rest ??= newTotals()
@@ -126,7 +126,7 @@ function isWithoutSpecialNodes({ counted, spentAttempts, lists, reused, nodeUsag
 function nodeFigures(state: JobState, node: number, before: CountedNode | undefined): NodeFigures | null {
   const status = state.nodeStatus[node]
   if (before?.isDone === true || isTakenOver(state, node)) return null
-  const all = attemptsOf(state, node)
+  const all = countAttempts(state, node)
   const attempts = all.attempts - (before?.attempts ?? 0)
   const isCompleted = status === COMPLETED
   const fault = status === FAILED ? state.faults.get(node) : undefined
@@ -137,8 +137,8 @@ function nodeFigures(state: JobState, node: number, before: CountedNode | undefi
     node: state.graph.nodes[node]!.id,
     outcome: isCompleted ? "completed" : hasFailed ? "failed" : "cancelled",
     code: hasFailed ? (fault?.fault.code ?? null) : null,
-    durationMs: isCompleted ? durationOf(state, node) : null,
-    queuedMs: queuedOf(state, node),
+    durationMs: isCompleted ? measureDuration(state, node) : null,
+    queuedMs: measureQueueTime(state, node),
     attempts,
     losses: losses - (before?.losses ?? 0),
     usage: usageSince(state.nodeUsage.get(node), before?.usage ?? null),
@@ -151,7 +151,7 @@ function isTakenOver({ reused, lists }: JobState, node: number): boolean {
 }
 
 /** Of a node with `for_each`: of all its items. */
-function attemptsOf(state: JobState, node: number): { attempts: number; losses: number } {
+function countAttempts(state: JobState, node: number): { attempts: number; losses: number } {
   const list = state.lists.size === 0 ? undefined : state.lists.get(node)?.state
   if (list === undefined) return { attempts: begunAttempts(state, node), losses: lostAttempts(state, node) }
   let [attempts, losses] = [0, 0]
@@ -162,7 +162,7 @@ function attemptsOf(state: JobState, node: number): { attempts: number; losses: 
   return { attempts, losses }
 }
 
-function durationOf(state: JobState, node: number): number | null {
+function measureDuration(state: JobState, node: number): number | null {
   const waitingSince = state.waitingSince.size === 0 ? undefined : state.waitingSince.get(node)
   const isList = state.lists.size > 0 && state.lists.has(node)
   const begun = isList ? state.queuedAt[node]! : state.startedAt[node]!
@@ -170,12 +170,12 @@ function durationOf(state: JobState, node: number): number | null {
   return since === undefined ? null : Math.max(0, state.endedAt[node]! - since)
 }
 
-function queuedOf(state: JobState, node: number): number | null {
+function measureQueueTime(state: JobState, node: number): number | null {
   const startedAt = state.startedAt[node]!
   return startedAt === 0 ? null : startedAt - Math.min(startedAt, readyAt(state, node))
 }
 
-function startOf(state: JobState, node: number): number {
+function findStart(state: JobState, node: number): number {
   const list = state.lists.size === 0 ? undefined : state.lists.get(node)?.state
   let first = state.startedAt[node] || Number.POSITIVE_INFINITY
   if (list === undefined) return first

@@ -56,7 +56,7 @@ export function newTotals(): Totals {
 
 /** Adds a job that has ended to totals by node. */
 export function addJob(totals: Map<string, Totals>, figures: JobFigures): void {
-  const job = totalsOf(totals, JOB)
+  const job = ensureTotals(totals, JOB)
   job.count++
   switch (figures.status) {
     case "COMPLETED":
@@ -77,17 +77,17 @@ export function addJob(totals: Map<string, Totals>, figures: JobFigures): void {
   const { plain } = figures
   job.attempts += plain.length / 3
   for (let at = 0; at < plain.length; at += 3)
-    addPlain(totalsOf(totals, plain[at] as string), plain[at + 1] as Time, plain[at + 2] as Time)
+    addPlain(ensureTotals(totals, plain[at] as string), plain[at + 1] as Time, plain[at + 2] as Time)
   for (const node of figures.nodes) {
     job.attempts += node.attempts
     job.losses += node.losses
-    addNode(totalsOf(totals, node.node), node)
+    addNode(ensureTotals(totals, node.node), node)
   }
   const { rest } = figures
   if (rest === null) return
   job.attempts += rest.attempts
   job.losses += rest.losses
-  mergeTotals(totalsOf(totals, OTHER_NODES), rest)
+  mergeTotals(ensureTotals(totals, OTHER_NODES), rest)
 }
 
 type Time = number | null
@@ -115,7 +115,7 @@ export function addNode(totals: Totals, node: NodeFigures): void {
   addUsage(totals, node.usage, outcome === "completed")
 }
 
-function totalsOf(totals: Map<string, Totals>, node: string): Totals {
+function ensureTotals(totals: Map<string, Totals>, node: string): Totals {
   let found = totals.get(node)
   if (found === undefined) {
     found = newTotals()
@@ -132,7 +132,7 @@ function addUsage(totals: Totals, used: JobFigures["usage"], isCompleted: boolea
   for (const key in used) {
     const amount = used[key]!
     const into = addSum(totals, key, amount)
-    if (isCompleted) histogramOf(totals, into)?.addAmount(amount)
+    if (isCompleted) ensureHistogram(totals, into)?.addAmount(amount)
   }
 }
 
@@ -148,7 +148,7 @@ function addSum({ usage }: Totals, key: string, amount: number): UsageTotals | n
   return name === OTHER ? null : into
 }
 
-function histogramOf({ usage }: Totals, into: UsageTotals | null): Histogram | null {
+function ensureHistogram({ usage }: Totals, into: UsageTotals | null): Histogram | null {
   if (into === null || into.histogram !== null) return into?.histogram ?? null
   let kept = 0
   for (const { histogram } of usage.values()) if (histogram !== null) kept++
@@ -177,12 +177,12 @@ export function mergeTotals(into: Totals, other: Totals): void {
   for (const [code, count] of other.errors) addTo(into.errors, code, count, MAX_CODES)
   for (const [key, { sum, histogram }] of other.usage) {
     const usage = addSum(into, key, sum)
-    if (histogram !== null) histogramOf(into, usage)?.merge(histogram)
+    if (histogram !== null) ensureHistogram(into, usage)?.merge(histogram)
   }
 }
 
 export function mergeByNode(into: Map<string, Totals>, other: ReadonlyMap<string, Totals>): void {
-  for (const [node, totals] of other) mergeTotals(totalsOf(into, node), totals)
+  for (const [node, totals] of other) mergeTotals(ensureTotals(into, node), totals)
 }
 
 /** As stored, in this order: counts in a fixed order, then what there is of the rest. */
@@ -247,7 +247,7 @@ function addLine(into: Totals, text: string, from: number, end: number): void {
   u?.forEach(([key, amount], index) => {
     const usage = addSum(into, key, amount)
     const list = lists[index]
-    if (list !== undefined && text[list] !== "]") histogramOf(into, usage)?.addText(text, list)
+    if (list !== undefined && text[list] !== "]") ensureHistogram(into, usage)?.addText(text, list)
   })
 }
 

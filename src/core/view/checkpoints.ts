@@ -34,9 +34,12 @@ export class Checkpoint {
     for (const [name, value] of Object.entries(state)) {
       if (name === "lists") continue
       if (isColumn(value))
-        this.#columns.set(name, chunksOf(value, before === undefined ? undefined : before.#columns.get(name)))
+        this.#columns.set(
+          name,
+          splitColumn(value, before === undefined ? undefined : before.#columns.get(name)),
+        )
       else {
-        rest[name] = copyOf(value)
+        rest[name] = copyValue(value)
         if (isMap(value) || value instanceof Set) bytes += ENTRY_BYTES * value.size
       }
     }
@@ -66,7 +69,7 @@ export class Checkpoint {
   restore(): JobState {
     const { places, continuesOnFailure } = this.#rest as JobState
     const state = newJobState(this.#graph, { places, continuesOnFailure })
-    for (const [name, value] of Object.entries(this.#rest)) Object.assign(state, { [name]: copyOf(value) })
+    for (const [name, value] of Object.entries(this.#rest)) Object.assign(state, { [name]: copyValue(value) })
     for (const [name, chunks] of this.#columns) Object.assign(state, { [name]: joined(chunks) })
     const { signals, usage } = state
     const lists = new Map<number, ItemList>()
@@ -82,7 +85,7 @@ export class Checkpoint {
  * `before`: the chunks of the same column in an earlier checkpoint; those that did not change are shared, and so are
  * consecutive chunks that are equal.
  */
-function chunksOf(column: Column, before: Chunks | undefined): Chunks {
+function splitColumn(column: Column, before: Chunks | undefined): Chunks {
   const chunks: Column[] = []
   for (let start = 0; start < Math.max(1, column.length); start += CHUNK) {
     const known = before?.[chunks.length]
@@ -103,13 +106,13 @@ function isColumn(value: unknown): value is Column {
 function isSame(chunk: Column, column: Column, start: number, length: number): boolean {
   if (chunk.length !== length) return false
   if (ArrayBuffer.isView(chunk))
-    return isSameWords(wordsOf(chunk, 0, length), wordsOf(column as Typed, start, length))
+    return isSameWords(viewAsWords(chunk, 0, length), viewAsWords(column as Typed, start, length))
   for (let i = 0; i < length; i++) if (chunk[i] !== column[start + i]) return false
   return true
 }
 
 /** All kinds of typed arrays as two: a loop over five kinds is several times slower. */
-function wordsOf(
+function viewAsWords(
   { buffer, byteOffset, BYTES_PER_ELEMENT }: Typed,
   start: number,
   length: number,
@@ -144,10 +147,10 @@ function joined(chunks: Chunks): Column {
 }
 
 /** Maps and sets are changed in place, and so are the sums of usage and the lists of signals in them. */
-function copyOf(value: unknown): unknown {
+function copyValue(value: unknown): unknown {
   if (value instanceof Set) return new Set(value)
   if (!isMap(value)) return value
-  return new Map([...value].map(([key, entry]) => [key, copyOfEntry(entry)]))
+  return new Map([...value].map(([key, entry]) => [key, copyEntry(entry)]))
 }
 
 /** The maps of a state are not all of the class Map (`LazyMap` in core/state.ts). */
@@ -155,7 +158,7 @@ function isMap(value: unknown): value is ReadonlyMap<unknown, unknown> {
   return Object.prototype.toString.call(value) === "[object Map]"
 }
 
-function copyOfEntry(entry: unknown): unknown {
+function copyEntry(entry: unknown): unknown {
   if (Array.isArray(entry)) return entry.slice()
   return isUsage(entry) ? Object.assign(Object.create(null), entry) : entry
 }

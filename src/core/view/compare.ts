@@ -158,8 +158,8 @@ export function* comparison(
   for (const { id, divergence } of nodes)
     if (divergence !== null && found.length < MOST_DIVERGENCES) found.push({ kind: divergence, node: id })
   return {
-    a: sideOf(a),
-    b: sideOf(b),
+    a: jobSide(a),
+    b: jobSide(b),
     same_definition: a.definition === b.definition,
     same_input,
     ...(verdicts.byHash.has(null) ? { input_by_hash: true as const } : {}),
@@ -180,7 +180,7 @@ export function compareJobs(a: ComparedJob, b: ComparedJob): JobComparison {
   }
 }
 
-function sideOf({ nodes: _, ...side }: ComparedJob): JobSide {
+function jobSide({ nodes: _, ...side }: ComparedJob): JobSide {
   return side
 }
 
@@ -219,7 +219,7 @@ function both(a: ComparedNode, b: ComparedNode, known: Known): NodeComparison {
       attempts: b.attempts - a.attempts,
       usage: difference(a.usage, b.usage),
     },
-    divergence: divergenceOf({
+    divergence: findDivergence({
       same_definition,
       same_inputs,
       same_output,
@@ -252,7 +252,7 @@ function allSame(values: readonly (boolean | null)[]): boolean | null {
   return values.includes(null) ? null : true
 }
 
-function divergenceOf(of: {
+function findDivergence(of: {
   same_definition: boolean
   same_inputs: boolean | null
   same_output: boolean | null

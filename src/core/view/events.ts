@@ -4,7 +4,7 @@ import type { Effect } from "../effects.ts"
 import type { AttemptAborted, Fact, RunningAttempt } from "../facts.ts"
 import type { JsonObject } from "../json.ts"
 import type { Graph } from "../plan.ts"
-import { findTask, type JobState, newJobState, nodeStatuses, nodeStatusOf, type TaskRef } from "../state.ts"
+import { findTask, type JobState, newJobState, nodeStatuses, readNodeStatus, type TaskRef } from "../state.ts"
 import { type JobStatus, type NodeStatus, nodeMayBecome } from "../states.ts"
 import {
   abortedPayload,
@@ -77,7 +77,7 @@ export interface RecordedFact {
   readonly fact: Fact
 }
 
-export function* eventsOf(
+export function* expandJobFacts(
   jobId: string,
   graph: Graph,
   facts: Iterable<RecordedFact>,
@@ -91,7 +91,7 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
   const events = new EventList(state, jobId, { seq, fact })
   events.emitCause()
   const named = namedNodes(fact)
-  const was = named.map(node => ({ status: nodeStatusOf(state, node), attempt: shownAttempt(state, node) }))
+  const was = named.map(node => ({ status: readNodeStatus(state, node), attempt: shownAttempt(state, node) }))
   const all = changesAll(fact) ? state.nodeStatus.slice() : null
   const items = new ItemChanges(state, fact)
   const effects: Effect[] = []
@@ -226,8 +226,8 @@ class EventList {
     const ran = this.#running(of, position)
     const started = of.started.get(position) ?? ran
     // According to facts the attempt had not begun: people see the same attempt, which continues to wait.
-    if (started === undefined && nodeStatusOf(of, position) === "QUEUED") return
-    if (ran !== undefined && nodeStatusOf(of, position) === "QUEUED")
+    if (started === undefined && readNodeStatus(of, position) === "QUEUED") return
+    if (ran !== undefined && readNodeStatus(of, position) === "QUEUED")
       this.#emitBegun(of, position, which, ran)
     const isHandedOver = "handed_over" in this.#fact && this.#fact.handed_over === true
     this.#add({
@@ -318,7 +318,7 @@ class EventList {
     const fact = this.#fact
     const isNamed = attempt !== undefined
     const now = shownAttempt(this.#state, node)
-    const to = nodeStatusOf(this.#state, node)
+    const to = readNodeStatus(this.#state, node)
     const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
     if (was === to && !isTriedAgain) return
     let from = was
@@ -345,7 +345,7 @@ class EventList {
 
   emitItem({ node, item, was, attempt, isNamed, fact }: ItemChange): void {
     const list = this.#state.lists.get(node)!.state
-    const to = nodeStatusOf(list, item)
+    const to = readNodeStatus(list, item)
     const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
     if (was === to && !isTriedAgain) return
     const source = isNamed ? this.#source : "engine"

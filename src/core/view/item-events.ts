@@ -1,7 +1,7 @@
 import { shownAttempt } from "../attempt-times.ts"
 import type { Fact } from "../facts.ts"
 import { toInner } from "../item-list.ts"
-import { isDone, type JobState, nodeStatuses, nodeStatusOf } from "../state.ts"
+import { isDone, type JobState, nodeStatuses, readNodeStatus } from "../state.ts"
 import type { NodeStatus } from "../states.ts"
 
 /** One item whose state a fact may have changed. */
@@ -27,12 +27,12 @@ export class ItemChanges {
 
   constructor(state: JobState, fact: Fact) {
     this.#fact = fact
-    this.#inner = innerOf(fact)
+    this.#inner = innerFact(fact)
     if (state.lists.size === 0) return
     for (const { node, item } of namedItems(fact)) {
       const list = state.lists.get(node)!.state
       const attempt = shownAttempt(list, item)
-      this.#changes.push({ node, item, was: nodeStatusOf(list, item), attempt, isNamed: true })
+      this.#changes.push({ node, item, was: readNodeStatus(list, item), attempt, isNamed: true })
     }
     if (changesAll(fact))
       for (const [node, { state: list }] of state.lists)
@@ -74,7 +74,7 @@ export class ItemChanges {
   }
 }
 
-function innerOf(fact: Fact): Fact {
+function innerFact(fact: Fact): Fact {
   switch (fact.type) {
     case "item_started":
     case "item_completed":

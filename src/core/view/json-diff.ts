@@ -54,11 +54,11 @@ export function* jsonDifference(
     }
     if (++values > bounds.values) return { changes, complete: false }
     yield
-    const inner = areLists(pair) ? elementsOf(pair, yield* aligned(pair, numbers)) : fieldsOf(pair)
+    const inner = areLists(pair) ? pairElements(pair, yield* aligned(pair, numbers)) : pairObjects(pair)
     if (inner !== null) stack.push(inner)
     else if (!isSame(pair.a, pair.b)) {
       if (changes.length === bounds.changes) return { changes, complete: false }
-      changes.push(changeOf(pair))
+      changes.push(describeChange(pair))
     }
   }
   return { changes, complete: true }
@@ -98,7 +98,7 @@ function* aligned(
   return alignLists(left!, right!)
 }
 
-function* elementsOf({ path, a, b }: ListPair, places: readonly Aligned[] | null): Generator<Pair> {
+function* pairElements({ path, a, b }: ListPair, places: readonly Aligned[] | null): Generator<Pair> {
   const length = places?.length ?? Math.max(a.length, b.length)
   for (let i = 0; i < length; i++) {
     const at = places?.[i] ?? { a: i, b: i }
@@ -112,7 +112,7 @@ function* elementsOf({ path, a, b }: ListPair, places: readonly Aligned[] | null
 }
 
 /** null: they are not both objects. */
-function fieldsOf({ path, a, b }: Pair): Generator<Pair> | null {
+function pairObjects({ path, a, b }: Pair): Generator<Pair> | null {
   return isObject(a) && isObject(b) ? pairedFields(path, a, b) : null
 }
 
@@ -131,7 +131,7 @@ function isSame(a: Json | undefined, b: Json | undefined): boolean {
   return typeof a !== "object" && a === b ? true : a === null && b === null
 }
 
-function changeOf({ path, a, b }: Pair): JsonChange {
+function describeChange({ path, a, b }: Pair): JsonChange {
   if (a === undefined) return { path, kind: "added", b: beginning(b!) }
   if (b === undefined) return { path, kind: "removed", a: beginning(a) }
   return { path, kind: "changed", a: beginning(a), b: beginning(b) }
@@ -150,13 +150,13 @@ function beginning(value: Json): string {
     if (typeof next === "string") text += next
     else if (typeof next.value === "string") text += JSON.stringify(next.value.slice(0, SHOWN + 1))
     else if (typeof next.value !== "object" || next.value === null) text += JSON.stringify(next.value)
-    else rest.push(...partsOf(next.value))
+    else rest.push(...splitValue(next.value))
   }
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text
 }
 
 /** In reverse order: the last is written first. */
-function partsOf(value: readonly Json[] | JsonObject): (string | { readonly value: Json })[] {
+function splitValue(value: readonly Json[] | JsonObject): (string | { readonly value: Json })[] {
   const isList = Array.isArray(value)
   const parts: (string | { readonly value: Json })[] = [isList ? "[" : "{"]
   // No more than can be shown: each has at least two characters.

@@ -9,11 +9,11 @@ import {
   isDelayed,
   isDone,
   type JobState,
-  nodeStatusOf,
   type Pause,
   PENDING,
   QUEUED,
   RUNNING,
+  readNodeStatus,
   resumeToken,
   WAITING,
 } from "../state.ts"
@@ -296,7 +296,7 @@ export function shownStatus(state: JobState, node: number, now: number): NodeSta
 
 /** Of a node without items, or of an item: QUEUED until its handler is known to have begun. */
 export function shownTaskStatus(state: JobState, position: number, now: number): NodeStatus {
-  const status = nodeStatusOf(state, position)
+  const status = readNodeStatus(state, position)
   return status === "RUNNING" && !isRunningAt(state, position, now) ? "QUEUED" : status
 }
 

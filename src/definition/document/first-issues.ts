@@ -92,13 +92,13 @@ function issuesOfEntries(
 ): readonly FoundIssue[] {
   if (of.def.type === "unknown" || of.def.type === "any" || valueCount(values, PIECE) <= PIECE) return []
   const schema = z.array(of)
-  const keyOf = (index: number) => keys?.[index] ?? index
+  const keyAt = (index: number) => keys?.[index] ?? index
   let from = 0
   let count = 0
   for (let i = 0; i < values.length; i++) {
     const size = valueCount(values[i], PIECE)
     if (size > PIECE) {
-      const found = issuesIn(of, values[i], [...path, keyOf(i)])
+      const found = issuesIn(of, values[i], [...path, keyAt(i)])
       if (found.length > 0) return found
     }
     count += size
@@ -107,7 +107,7 @@ function issuesOfEntries(
     if (issues.length > 0)
       return issues.map(issue => {
         const [index, ...inner] = issue.path
-        return { ...issue, path: [...path, keyOf(from + Number(index)), ...inner] }
+        return { ...issue, path: [...path, keyAt(from + Number(index)), ...inner] }
       })
     from = i + 1
     count = 0

@@ -161,7 +161,7 @@ export function withoutDefaults(definition: object, defaults: object): JsonObjec
 const nodesPerUpdate = 1000
 
 /** sha256 of `JSON.stringify(canonical)`. */
-export function* hashOf(canonical: JsonObject): Work<string> {
+export function* hashCanonical(canonical: JsonObject): Work<string> {
   const hash = createHash("sha256")
   let separator = "{"
   for (const [key, value] of Object.entries(canonical)) {

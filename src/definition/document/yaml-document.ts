@@ -246,15 +246,15 @@ type Member = Pair<Node, Node | null>
 function yamlLocator(root: Node, source: YamlSource): Locate {
   const { text, position, aliases } = source
   const members = new Map<YAMLMap, Map<string, Member>>()
-  const nameOf = ({ key }: Member): string => (isScalar(key) ? String(key.value) : "")
-  const membersOf = (map: YAMLMap): Map<string, Member> =>
-    valueIn(members, map, () => new Map((map.items as Member[]).map(pair => [nameOf(pair), pair])))
+  const keyName = ({ key }: Member): string => (isScalar(key) ? String(key.value) : "")
+  const membersByName = (map: YAMLMap): Map<string, Member> =>
+    valueIn(members, map, () => new Map((map.items as Member[]).map(pair => [keyName(pair), pair])))
   return (path, place = {}) => {
     let node: Node = root
     let key: Node = root
     for (const part of path) {
       if (isAlias(node)) node = aliases.get(node) ?? node
-      const pair: Member | undefined = isMap(node) ? membersOf(node).get(String(part)) : undefined
+      const pair: Member | undefined = isMap(node) ? membersByName(node).get(String(part)) : undefined
       const next =
         isSeq(node) && typeof part === "number" ? (node.items[part] as Node | undefined) : pair?.value
       if (next === undefined || (next === null && pair === undefined)) return position(start(node))

@@ -122,8 +122,8 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
   const dependencies = nodes.dependencies()
   const successors = transpose(dependencies)
   const inDegrees = rowLengths(dependencies)
-  const { ids, originOf } = nodes
-  const { order } = checkStructure({ ids, dependencies, successors, inDegrees, originOf }, problems)
+  const { ids, findOrigin } = nodes
+  const { order } = checkStructure({ ids, dependencies, successors, inDegrees, findOrigin }, problems)
   if (problems.size > 0) return { problems: problems.sorted() }
   const workflow: AnalysedWorkflow = {
     head: head as WorkflowDefinition,

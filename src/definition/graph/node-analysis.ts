@@ -55,7 +55,7 @@ export class NodeAnalysis {
       const message = `nodes[${first}] already has the id "${id}". Rename one of the two.`
       problems.add("E104", ["nodes", position, "id"], message)
     })
-    const brokenIds = brokenIdsOf(options.sources, this.ids)
+    const brokenIds = collectBrokenIds(options.sources, this.ids)
     this.#references = { problems, suggest, positions: this.positions, brokenIds }
     this.#rows = new RowBuilder(this.ids.length)
     this.#seen = { edges: new Int32Array(this.ids.length), reads: new Int32Array(this.ids.length) }
@@ -86,7 +86,7 @@ export class NodeAnalysis {
     return this.#rows.build()
   }
 
-  readonly originOf = (from: number, to: number): EdgeOrigin => {
+  readonly findOrigin = (from: number, to: number): EdgeOrigin => {
     const path = ["nodes", from]
     const declared = this.#options.definitions[from]?.dependencies?.indexOf(this.ids[to]!) ?? -1
     if (declared >= 0) return { path: [...path, "dependencies", declared], byTemplate: false }
@@ -227,7 +227,7 @@ function usableId(source: unknown): string | undefined {
 }
 
 /** Possible ids of entries without a valid id: any text in them. */
-function brokenIdsOf(sources: readonly unknown[], ids: readonly (string | undefined)[]): Set<string> {
+function collectBrokenIds(sources: readonly unknown[], ids: readonly (string | undefined)[]): Set<string> {
   const broken = new Set<string>()
   sources.forEach((source, i) => {
     if (ids[i] !== undefined) return

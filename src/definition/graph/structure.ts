@@ -22,7 +22,7 @@ export interface Structure {
   readonly dependencies: Adjacency
   readonly successors: Adjacency
   readonly inDegrees: Int32Array
-  readonly originOf: (from: number, to: number) => EdgeOrigin
+  readonly findOrigin: (from: number, to: number) => EdgeOrigin
 }
 
 export function checkStructure(structure: Structure, problems: ProblemList): Sorted {
@@ -45,7 +45,7 @@ function reportCycle(cycle: readonly number[], structure: Structure, problems: P
   const names = cycle.map(position => structure.ids[position] ?? `nodes[${position}]`)
   const origins = cycle.slice(0, 100).map((from, i) => {
     const to = cycle[(i + 1) % cycle.length]!
-    return { from, to, ...structure.originOf(from, to) }
+    return { from, to, ...structure.findOrigin(from, to) }
   })
   const templates = origins.filter(origin => origin.byTemplate).slice(0, 3)
   const described = templates.map(

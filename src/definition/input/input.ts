@@ -149,13 +149,13 @@ function fillProperties(
   const filled: Record<string, Json> = { ...value }
   filling.run.spend(Object.keys(filled).length >> 2)
   for (const [key, property] of Object.entries(properties)) {
-    const given = Object.hasOwn(filled, key) ? filled[key] : defaultOf(property, filling)
+    const given = Object.hasOwn(filled, key) ? filled[key] : findDefault(property, filling)
     if (given !== undefined) filled[key] = fill(property, given, filling)
   }
   return filled
 }
 
-function defaultOf(schema: unknown, { root, run }: Filling): Json | undefined {
+function findDefault(schema: unknown, { root, run }: Filling): Json | undefined {
   let current = schema
   // A reference may lead to another; cycles were rejected with the definition.
   while (isObject(current)) {

@@ -150,7 +150,7 @@ class Compiler {
       const names = this.schema(schema.propertyNames)
       parts.push((value, run) => {
         let fits = true
-        for (const key of keysOf(value, run)) fits = member(names, key, key, run) && fits
+        for (const key of listKeys(value, run)) fits = member(names, key, key, run) && fits
         return fits
       })
     }
@@ -183,7 +183,7 @@ class Compiler {
     if (patterns.length > 0)
       parts.push((value, run, evaluated) => {
         let fits = true
-        for (const key of keysOf(value, run))
+        for (const key of listKeys(value, run))
           for (const { matches, check } of patterns) {
             if (!matches(key, run)) continue
             evaluated?.add(key)
@@ -204,7 +204,7 @@ class Compiler {
     const check = this.schema(schema)
     return (value, run, evaluated) => {
       let fits = true
-      for (const key of keysOf(value, run)) {
+      for (const key of listKeys(value, run)) {
         if (isDeclared === undefined ? evaluated!.has(key) : isDeclared(key, run)) continue
         evaluated?.add(key)
         fits = member(check, value[key]!, key, run) && fits
@@ -322,7 +322,7 @@ class Compiler {
   }
 }
 
-function keysOf(value: JsonObject, run: CheckRun): string[] {
+function listKeys(value: JsonObject, run: CheckRun): string[] {
   const keys = Object.keys(value)
   run.spend(keys.length)
   return keys

@@ -11,7 +11,7 @@ import type { DocumentPath } from "../problem.ts"
 import { checkConfig, holdsTemplate, parsedConfig, trimExpressions } from "../shape/config.ts"
 import { compileTemplates } from "../templates.ts"
 import type { AdapterPlan } from "./plan.ts"
-import { type CheckedRoute, checkAdapter, outboundOf, type SoundInit, type SoundRoute } from "./shape.ts"
+import { type CheckedRoute, checkAdapter, outboundQueues, type SoundInit, type SoundRoute } from "./shape.ts"
 
 export interface PipelineContext extends ShapeContext {
   readonly adapters: AdapterCatalog
@@ -79,7 +79,10 @@ function analyseAdapter(
   const given = compileTemplates(sortedCopy(adapter.config ?? emptyObject), () => configPath, problems)
   const config = spec === undefined ? given : trimExpressions(spec, given)
   if (spec !== undefined)
-    checkConfig({ owner: spec, title: titleOf(spec), config: config.source, path: () => configPath }, context)
+    checkConfig(
+      { owner: spec, title: adapterTitle(spec), config: config.source, path: () => configPath },
+      context,
+    )
   const site = spec?.storesConfig === true ? sites.storedConfig : sites.config
   checkReferences(
     { value: config, path: configPath, site, reads: nothingRead },
@@ -88,7 +91,7 @@ function analyseAdapter(
   return adapter.type === undefined ? undefined : { type: adapter.type, config, spec, path }
 }
 
-const titleOf = ({ type, package: from }: AdapterSpec): string =>
+const adapterTitle = ({ type, package: from }: AdapterSpec): string =>
   from === undefined ? `adapter "${type}"` : `adapter "${type}" of package ${from}`
 
 function findAdapter(type: string, path: DocumentPath, context: PipelineContext): AdapterSpec | undefined {
@@ -156,7 +159,7 @@ function checkKinds(
   { definition, name }: PlacedRoute,
   { problems, suggest }: ShapeContext,
 ): void {
-  const outbound = outboundOf(definition)
+  const outbound = outboundQueues(definition)
   for (const kind of new Set(declared(spec, config, own => spec.emits?.(own)) ?? [])) {
     if (typeof kind !== "string" || outbound.has(kind)) continue
     const nearest = suggest.nearest(kind, outbound.keys())

@@ -8,7 +8,7 @@ import { analyseAdapters, analyseBody, type PipelineContext } from "./adapters.t
 import type { AdapterPlan, InitPlan } from "./plan.ts"
 import { checkQueues, type Write } from "./queues.ts"
 import type { PipelineDefinition, RouteDefinition } from "./schema.ts"
-import { checkHead, checkInit, checkRoute, outboundOf, type SoundInit, type SoundRoute } from "./shape.ts"
+import { checkHead, checkInit, checkRoute, outboundQueues, type SoundInit, type SoundRoute } from "./shape.ts"
 
 /** A valid pipeline, with its templates compiled and its queues resolved. */
 export interface AnalysedPipeline {
@@ -98,11 +98,11 @@ function* initWrites(inits: readonly SoundInit[], first: string | undefined): Ge
 
 function* routeWrites(routes: readonly (SoundRoute | undefined)[]): Generator<Write> {
   for (const [from, route] of routes.entries())
-    for (const { queue, at } of outboundOf(route ?? {}).values())
+    for (const { queue, at } of outboundQueues(route ?? {}).values())
       yield { from, queue, path: ["routes", from, ...at] }
 }
 
 function outboundPositions(route: SoundRoute, readers: ReadonlyMap<string, number>): Map<string, number> {
-  const kinds = [...outboundOf(route)].sort(([a], [b]) => (a < b ? -1 : 1))
+  const kinds = [...outboundQueues(route)].sort(([a], [b]) => (a < b ? -1 : 1))
   return new Map(kinds.map(([kind, { queue }]) => [kind, readers.get(queue)!]))
 }

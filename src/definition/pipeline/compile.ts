@@ -3,7 +3,7 @@ import type { Json, JsonObject } from "../../core/json.ts"
 import type { RetryPolicy } from "../../core/plan.ts"
 import type { Work } from "../../turns.ts"
 import { graphOfOne } from "../built-in.ts"
-import { hashOf, sortedCopy, withoutDefaults } from "../document/json-value.ts"
+import { hashCanonical, sortedCopy, withoutDefaults } from "../document/json-value.ts"
 import type { Plan } from "../plan.ts"
 import { wholeInput } from "./adapters.ts"
 import type { AnalysedPipeline, AnalysedRoute } from "./analysis.ts"
@@ -18,8 +18,8 @@ const oneNode = graphOfOne("pipeline", routesHandler)
 
 export function* pipelinePlan(analysed: AnalysedPipeline): Work<Plan> {
   const { head, input, positions, readers, init, rules } = analysed
-  const canonical = canonicalOf(analysed)
-  const hash = yield* hashOf(canonical)
+  const canonical = buildCanonical(analysed)
+  const hash = yield* hashCanonical(canonical)
   const pipeline: PipelinePlan = Object.freeze({
     routes: Object.freeze(analysed.routes.map(route => routePlan(route, rules))),
     ...{ positions, readers, init },
@@ -76,7 +76,7 @@ function breakerPlan(breaker: BreakerDefinition): BreakerPlan | null {
  * The definition with sorted keys, without values that equal a default. It is itself a definition, and compiles to the
  * same plan.
  */
-function canonicalOf({ head, input, routes, init }: AnalysedPipeline): JsonObject {
+function buildCanonical({ head, input, routes, init }: AnalysedPipeline): JsonObject {
   const first = routes[0]!.definition.inbound
   const messages = init.map(({ route, body }) => {
     const queue = routes[route]!.definition.inbound

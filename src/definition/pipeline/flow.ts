@@ -12,18 +12,18 @@ import type { Workflow } from "../typed/builder.ts"
 import { emit, written } from "../typed/emit.ts"
 import { expression } from "../typed/expression.ts"
 import type { ConfigOf, IsOptional, Known, Ref, Templated } from "../typed/flow.ts"
-import { headOf, type InputOptions, JobRefs, type Settings, useOnce } from "../typed/head.ts"
+import { buildHead, type InputOptions, JobRefs, type Settings, useOnce } from "../typed/head.ts"
 import { refTo } from "../typed/ref.ts"
 import type { BackpressurePlan, BreakerPlan, PipelineTotals, RoutePlan } from "./plan.ts"
 import type { AdapterDefinition, InitDefinition, PipelineDefinition, RouteDefinition } from "./schema.ts"
 
-declare const bodyOf: unique symbol
+declare const bodyType: unique symbol
 
 /** A queue with a type for its messages, shared by the routes that write to it and the one that reads it. */
 export interface Queue<Body> {
   readonly name: string
   /** Exists for the compiler only. */
-  readonly [bodyOf]?: (body: Body) => Body
+  readonly [bodyType]?: (body: Body) => Body
 }
 
 /** A class, so that a queue can be told from a mapping of kinds, one of which may be called "name". */
@@ -79,7 +79,7 @@ export interface Route<Body> extends AnyRoute {
 }
 
 /** The result of a builder. A function outside the class, so that users of the builder do not see it. */
-let contentOf: (flow: PipelineFlow<unknown>) => {
+let readContent: (flow: PipelineFlow<unknown>) => {
   readonly routes: RouteDefinition[]
   readonly init: InitDefinition[]
   readonly adapters: readonly AdapterSpec[]
@@ -94,7 +94,7 @@ export class PipelineFlow<Input> extends JobRefs {
   readonly #adapters = new Map<string, AdapterSpec>()
 
   static {
-    contentOf = flow => ({
+    readContent = flow => ({
       routes: [...flow.#routes.values()],
       init: flow.#init,
       adapters: [...flow.#adapters.values()],
@@ -115,7 +115,7 @@ export class PipelineFlow<Input> extends JobRefs {
   init<Body>(queue: Queue<Body> | string, body?: Templated<Body>): void {
     const place = { path: `init[${this.#init.length}].body`, origins: this.origins }
     this.#init.push({
-      queue: nameOf(queue),
+      queue: queueName(queue),
       ...(body !== undefined && { body: emit(body, place) }),
     })
   }
@@ -127,7 +127,7 @@ export class PipelineFlow<Input> extends JobRefs {
     const adapters: AdapterDefinition[] = []
     this.#routes.set(name, {
       name,
-      inbound: nameOf(inbound),
+      inbound: queueName(inbound),
       ...(outbound !== undefined && { outbound: outboundNames(outbound) }),
       ...written(rest),
       adapters,
@@ -159,12 +159,12 @@ export class PipelineFlow<Input> extends JobRefs {
   }
 }
 
-const nameOf = (queue: AnyQueue): string => (typeof queue === "string" ? queue : queue.name)
+const queueName = (queue: AnyQueue): string => (typeof queue === "string" ? queue : queue.name)
 
 function outboundNames(outbound: NonNullable<RouteOptions["outbound"]>): string | Record<string, string> {
   if (typeof outbound === "string") return outbound
   if (outbound instanceof NamedQueue) return outbound.name
-  return Object.fromEntries(Object.entries(outbound).map(([kind, queue]) => [kind, nameOf(queue)]))
+  return Object.fromEntries(Object.entries(outbound).map(([kind, queue]) => [kind, queueName(queue)]))
 }
 
 /** Checked here as well as by the compiler: here the stack trace points at the line that added the route. */
@@ -206,9 +206,9 @@ export function pipeline(name: string, ...rest: unknown[]): Pipeline<unknown> {
   const options = (rest[0] ?? {}) as PipelineSettings & Partial<InputOptions<StandardSchemaV1>>
   const flow = new PipelineFlow<unknown>(name)
   build(flow)
-  const { routes, init, adapters } = contentOf(flow)
+  const { routes, init, adapters } = readContent(flow)
   const definition: PipelineDefinition = {
-    ...headOf(name, options),
+    ...buildHead(name, options),
     ...(options.maxHops !== undefined && { max_hops: options.maxHops }),
     ...(options.maxDeadLetters !== undefined && { max_dead_letters: options.maxDeadLetters }),
     ...(init.length > 0 && { init }),

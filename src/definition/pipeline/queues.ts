@@ -36,7 +36,7 @@ export function checkQueues(use: QueueUse, context: ShapeContext): ReadonlyMap<s
   const meant = readersKnown ? reportUnread(use, readers, context) : new Map<string, number>()
   if (use.isComplete && readersKnown) reportUnreached(use, new Map([...readers, ...meant]), context)
   const isWhole = readersKnown && use.isComplete && meant.size === 0
-  checkCycles(use, { targets: targetsOf(use, readers), isWhole }, context)
+  checkCycles(use, { targets: collectTargets(use, readers), isWhole }, context)
   return readers
 }
 
@@ -66,7 +66,7 @@ function reportUnreached(
   readers: ReadonlyMap<string, number>,
   { problems }: ShapeContext,
 ): void {
-  const targets = targetsOf(use, readers)
+  const targets = collectTargets(use, readers)
   const starts = use.writes.flatMap(({ from, queue }) => (from === null ? (readers.get(queue) ?? []) : []))
   const reached = reach(starts, targets)
   // A route that reads another route's queue is reported for that.
@@ -87,7 +87,7 @@ function reportUnreached(
   }
 }
 
-function targetsOf({ routes, writes }: QueueUse, readers: ReadonlyMap<string, number>): Targets {
+function collectTargets({ routes, writes }: QueueUse, readers: ReadonlyMap<string, number>): Targets {
   const targets = routes.map(() => new Set<number>())
   for (const { from, queue } of writes) {
     const to = readers.get(queue)
@@ -102,7 +102,7 @@ function checkCycles(
   { targets, isWhole }: { readonly targets: Targets; readonly isWhole: boolean },
   { problems }: ShapeContext,
 ): void {
-  const [cycle, ...others] = cyclesOf(targets)
+  const [cycle, ...others] = findRouteCycles(targets)
   if (cycle === undefined) {
     if (use.maxHops == null || !isWhole) return
     const message = '"max_hops" has no meaning here: the routes form no cycle. Remove it.'
@@ -119,7 +119,7 @@ function checkCycles(
 }
 
 /** Each starts with its earliest route, and they are in that order. */
-function cyclesOf(targets: Targets): number[][] {
+function findRouteCycles(targets: Targets): number[][] {
   const rows = new RowBuilder(targets.length)
   for (const [from, to] of targets.entries()) rows.add(to.filter(route => route !== from))
   const toItself = targets.flatMap((to, from) => (to.includes(from) ? [[from]] : []))

@@ -82,14 +82,14 @@ function checkNames(route: SoundRoute, path: DocumentPath, context: ShapeContext
   const { name, inbound, outbound } = route
   if (name !== undefined) checkLength("name", name, [...path, "name"], context)
   if (inbound !== undefined) checkLength("name of the queue", inbound, [...path, "inbound"], context)
-  for (const [kind, { queue, at }] of outboundOf(route)) {
+  for (const [kind, { queue, at }] of outboundQueues(route)) {
     checkLength("name of the queue", queue, [...path, ...at], context)
     if (typeof outbound !== "string") checkLength("kind", kind, [...path, ...at], context)
   }
 }
 
 /** The queues for the messages that a route emits, by kind, and where they are named. */
-export function outboundOf({
+export function outboundQueues({
   outbound,
 }: Pick<SoundRoute, "outbound">): Map<string, { readonly queue: string; readonly at: DocumentPath }> {
   if (outbound == null) return new Map()

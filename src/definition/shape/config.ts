@@ -95,7 +95,7 @@ function configIssues(owner: Configured, config: Json, suggest: Suggester): Conf
       continue
     }
     if (!isCertain(issue, config)) continue
-    const path = keysOf(issue)
+    const path = issuePath(issue)
     if (issue.code !== "unrecognized_keys" || issue.keys === undefined) {
       issues.push({ path, message: wording(issue, path, config), key: false })
       continue
@@ -131,7 +131,7 @@ function textMessage(issue: RichIssue, path: ConfigPath, config: Json): string {
 
 /** The expected type; undefined for a union with several. */
 function expectedAt(issue: RichIssue, path: ConfigPath): string | undefined {
-  const rest = path.slice(keysOf(issue).length)
+  const rest = path.slice(issuePath(issue).length)
   if (issue.code !== "invalid_union") return issue.expected
   const found = (issue.errors ?? []).flatMap(branch =>
     branch.filter(inner => refusesType(inner, rest)).map(inner => expectedAt(inner, rest)),
@@ -157,7 +157,7 @@ type ConfigPath = readonly (string | number)[]
  * template may be deeper than the issue. undefined: nowhere.
  */
 function textAt(issue: RichIssue, owner: Configured, config: Json, probe: TextProbe): ConfigPath | undefined {
-  const path = keysOf(issue)
+  const path = issuePath(issue)
   const value = valueAt(config, path) as Json | undefined
   if (value === undefined || !holdsTemplate(value)) return undefined
   return compileValue(value)
@@ -191,7 +191,7 @@ function refusesText(owner: Configured, config: Json, path: ConfigPath): boolean
 
 /** Is every value of this type wrong there? For a union: in each of its branches. */
 function refusesType(issue: RichIssue, path: ConfigPath): boolean {
-  const keys = keysOf(issue)
+  const keys = issuePath(issue)
   if (keys.length > path.length || !keys.every((key, i) => key === path[i])) return false
   const rest = path.slice(keys.length)
   const { code, errors = [] } = issue
@@ -224,7 +224,7 @@ export function parsedConfig(owner: Configured, config: Json): unknown {
   return result === undefined || result.issues !== undefined ? config : result.value
 }
 
-function keysOf(issue: RichIssue): (string | number)[] {
+function issuePath(issue: RichIssue): (string | number)[] {
   return (issue.path ?? []).map(part => {
     const key = typeof part === "object" ? part.key : part
     return typeof key === "number" ? key : String(key)
@@ -233,7 +233,7 @@ function keysOf(issue: RichIssue): (string | number)[] {
 
 function isCertain(issue: RichIssue, root: Json): boolean {
   let value: Json | undefined = root
-  for (const key of keysOf(issue)) {
+  for (const key of issuePath(issue)) {
     if (typeof value === "string") return !isTemplate(value)
     if (typeof value !== "object" || value === null) return true
     value = Object.hasOwn(value, key) ? (value as Record<string | number, Json>)[key] : undefined

@@ -85,12 +85,12 @@ export type RetryDefinition = z.input<typeof retrySchema>
 
 /** The JSON Schema for editors: `routes` decides the kind of document, so problems refer to one kind only. */
 export function workflowJsonSchema(): Record<string, unknown> {
-  const { $schema, ...workflow } = jsonSchemaOf(workflowSchema)
-  const { $schema: _, ...pipeline } = jsonSchemaOf(pipelineSchema)
+  const { $schema, ...workflow } = toJsonSchema(workflowSchema)
+  const { $schema: _, ...pipeline } = toJsonSchema(pipelineSchema)
   // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
   return { $schema, title: "Umbra workflow", if: { required: ["routes"] }, then: pipeline, else: workflow }
 }
 
-function jsonSchemaOf(schema: z.ZodType): Record<string, unknown> {
+function toJsonSchema(schema: z.ZodType): Record<string, unknown> {
   return z.toJSONSchema(schema, { target: "draft-2020-12", io: "input" }) as Record<string, unknown>
 }

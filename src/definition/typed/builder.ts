@@ -11,8 +11,8 @@ import type { HandlerSpec } from "../handler.ts"
 import type { PipelineDefinition } from "../pipeline/schema.ts"
 import type { WorkflowDefinition } from "../shape/schema.ts"
 import { emit } from "./emit.ts"
-import { contentOf, Flow, type Resolved, type TemplatedJson } from "./flow.ts"
-import { headOf, type InputOptions, type Settings } from "./head.ts"
+import { Flow, type Resolved, readContent, type TemplatedJson } from "./flow.ts"
+import { buildHead, type InputOptions, type Settings } from "./head.ts"
 
 export {
   type AnyRoute,
@@ -96,9 +96,9 @@ export function workflow(name: string, ...rest: unknown[]): Workflow<unknown, un
   const options = (rest[0] ?? {}) as Partial<WorkflowOptions<StandardSchemaV1>>
   const flow = new Flow<unknown>(name)
   const output = build(flow)
-  const { nodes, handlers, workflows, place } = contentOf(flow)
+  const { nodes, handlers, workflows, place } = readContent(flow)
   const definition: WorkflowDefinition = {
-    ...headOf(name, options),
+    ...buildHead(name, options),
     nodes,
     ...(output !== undefined && { output: emit(output, place("output")) }),
   }

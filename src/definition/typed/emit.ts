@@ -2,7 +2,7 @@
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { literalText, operand, scalarLiteral } from "./expression.ts"
-import { expressionOf } from "./ref.ts"
+import { readExpression } from "./ref.ts"
 
 export interface Place {
   /** The path of the value, for messages: `nodes.page.config`. */
@@ -14,7 +14,7 @@ export interface Place {
 
 /** The value as it is in the definition: refs as templates, everything else literal, `undefined` left out. */
 export function emit(value: unknown, place: Place): Json {
-  const found = expressionOf(value)
+  const found = readExpression(value)
   if (found) {
     checkOrigin(found.origins, found.template, place)
     return found.template
@@ -28,7 +28,7 @@ export function emit(value: unknown, place: Place): Json {
 
 /** The value as part of an expression: refs by their paths, everything else as literals of the template language. */
 export function emitExpression(value: unknown, place: Place, origins: Set<object>): string {
-  const found = expressionOf(value)
+  const found = readExpression(value)
   if (found) {
     for (const origin of found.origins) origins.add(origin)
     return operand(found)

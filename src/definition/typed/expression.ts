@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { emitExpression } from "./emit.ts"
 import type { Present, Ref, RefOf, Templated, TemplatedJson } from "./flow.ts"
-import { expressionOf, refTo } from "./ref.ts"
+import { readExpression, refTo } from "./ref.ts"
 
 /** The expression behind a ref. */
 export interface Expression {
@@ -98,7 +98,7 @@ export function text(
   let template = ""
   let literal = ""
   for (const part of parts) {
-    const found = expressionOf(part)
+    const found = readExpression(part)
     if (!found) {
       literal += String(part)
       continue
@@ -164,7 +164,7 @@ export function orElse<R extends RefOf<unknown> | undefined>(
   ref: R,
   fallback: Templated<Present<R>>,
 ): Ref<Present<R>> {
-  const found = expressionOf(ref)
+  const found = readExpression(ref)
   if (!found) throw new UmbraError("E101", "orElse expects a ref and a fallback value.")
   const origins = new Set(found.origins)
   const value = emitExpression(fallback, { path: "orElse" }, origins)
@@ -173,7 +173,7 @@ export function orElse<R extends RefOf<unknown> | undefined>(
 
 /** States the type of a value that a schema left open (`unknown`). Nothing is checked at run time. */
 export function cast<T>(ref: RefOf<unknown>): Ref<T> {
-  const found = expressionOf(ref)
+  const found = readExpression(ref)
   if (!found) throw new UmbraError("E101", "cast expects a ref.")
   return refTo(found)
 }

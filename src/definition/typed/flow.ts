@@ -22,7 +22,7 @@ type NodeArguments<Config, Options> =
 type WithWhen<Output, Options> = Options extends { readonly when: unknown } ? Skippable<Output> : Output
 
 /** The result of a builder. A function outside the class, so that users of the builder do not see it. */
-export let contentOf: (flow: AnyFlow) => {
+export let readContent: (flow: AnyFlow) => {
   readonly nodes: NodeDefinition[]
   readonly handlers: readonly HandlerSpec[]
   readonly workflows: readonly Workflow[]
@@ -32,7 +32,7 @@ export let contentOf: (flow: AnyFlow) => {
 
 const transform: HandlerSpec = { name: "transform" }
 /** The handler of a child job, which is also the key of its config. */
-const handlerOf = ({ definition }: Workflow) => ("routes" in definition ? "pipeline" : "workflow")
+const childHandler = ({ definition }: Workflow) => ("routes" in definition ? "pipeline" : "workflow")
 
 /** Any builder, whatever its job's input: for functions that add nodes to several workflows. */
 export class AnyFlow extends JobRefs {
@@ -43,7 +43,7 @@ export class AnyFlow extends JobRefs {
   readonly #workflows = new Map<string, Workflow>()
 
   static {
-    contentOf = flow => ({
+    readContent = flow => ({
       nodes: [...flow.#nodes.values()],
       handlers: [...flow.#handlers.values()],
       workflows: [...flow.#workflows.values()],
@@ -95,7 +95,7 @@ export class AnyFlow extends JobRefs {
     options?: Options,
   ): NodeHandle<WithWhen<Known<Output>, Options>> {
     const config = this.#childConfig(child, input, options)
-    return this.#add({ id, handler: handlerOf(child), config, options: options ?? {} })
+    return this.#add({ id, handler: childHandler(child), config, options: options ?? {} })
   }
 
   /** Adds a node that runs another workflow once per item of a list, each as a child job. */
@@ -108,7 +108,7 @@ export class AnyFlow extends JobRefs {
   ): NodeHandle<WithWhen<Known<Output>[], Options>> {
     const config = (item: Ref<Item>, index: Ref<number>) =>
       this.#childConfig(child, input(item, index), options)
-    return this.#addEach({ id, handler: handlerOf(child), items, config, options })
+    return this.#addEach({ id, handler: childHandler(child), items, config, options })
   }
 
   #addEach<Item, Output>(each: {
@@ -138,7 +138,7 @@ export class AnyFlow extends JobRefs {
     this.#workflows.set(child.name, child)
     const reference = options?.at === undefined ? child.name : `${child.name}@${options.at}`
     return {
-      [handlerOf(child)]: reference,
+      [childHandler(child)]: reference,
       ...(input === undefined ? {} : { input: input as TemplatedJson }),
     }
   }

@@ -17,7 +17,7 @@ export type InputOptions<S extends StandardSchemaV1> =
   | { readonly input: S & SelfDescribing; readonly inputJsonSchema?: never }
   | { readonly input: S; readonly inputJsonSchema: JsonObject }
 
-export function headOf(name: string, options: Settings & Partial<InputOptions<StandardSchemaV1>>) {
+export function buildHead(name: string, options: Settings & Partial<InputOptions<StandardSchemaV1>>) {
   return {
     name,
     ...(options.description !== undefined && { description: options.description }),

@@ -13,7 +13,7 @@ const content = Symbol("umbra.ref")
 const inspected = Symbol.for("nodejs.util.inspect.custom")
 
 /** The expression behind a ref, `undefined` for anything else. */
-export function expressionOf(value: unknown): Expression | undefined {
+export function readExpression(value: unknown): Expression | undefined {
   if (typeof value !== "object" || value === null || !(content in value)) return undefined
   return (value as { [content]: Expression })[content]
 }

@@ -151,13 +151,13 @@ export class Family {
   /** `notified`: called when the parent's facts are recorded, so that what it decides joins their commit. */
   async #notifyParent(
     child: LiveJob,
-    resultOf: () => Promise<Result>,
+    readResult: () => Promise<Result>,
     { isSame = () => true, used = [], notified = () => {} }: NotifyOptions = {},
   ): Promise<void> {
     const link = child.state.parent
     if (link === null) return notified()
     const { owner, clock } = this.#parts
-    const { text, ...result } = await resultOf()
+    const { text, ...result } = await readResult()
     const notify = async (parent: LiveJob) => {
       const { state } = parent
       // Both may have been due at the same moment: then the parent's own end counts.

@@ -98,8 +98,8 @@ export class Batch {
     keep(this.messages, message => message.cause?.partition !== partition)
     for (const job of this.rows.keys()) if (job.partition === partition) this.rows.delete(job)
     this.operations?.keep(row => row.partition !== partition)
-    if (this.holds !== null) this.holds = holdsOf(this.holds, row => row.partition !== partition)
-    if (this.ticks !== null) this.ticks = ticksOf(this.ticks, row => row.partition !== partition)
+    if (this.holds !== null) this.holds = filterHolds(this.holds, row => row.partition !== partition)
+    if (this.ticks !== null) this.ticks = filterTicks(this.ticks, row => row.partition !== partition)
     for (const waiter of this.waiters) if (waiter.partition === partition) waiter.reject(error)
   }
 
@@ -110,8 +110,9 @@ export class Batch {
     this.dropEnds(jobId)
     keep(this.answers, answer => answer.jobId !== jobId)
     this.operations?.keep(row => row.jobId !== jobId)
-    if (this.holds !== null) this.holds = holdsOf(this.holds, row => holderOf(row) !== jobId)
-    if (this.ticks !== null) this.ticks = ticksOf(this.ticks, row => !("jobId" in row) || row.jobId !== jobId)
+    if (this.holds !== null) this.holds = filterHolds(this.holds, row => holderId(row) !== jobId)
+    if (this.ticks !== null)
+      this.ticks = filterTicks(this.ticks, row => !("jobId" in row) || row.jobId !== jobId)
   }
 
   dropEnds(jobId: string): void {
@@ -135,21 +136,21 @@ interface Ticks {
   readonly fires: NewFire[]
 }
 
-function ticksOf(
+function filterTicks(
   { schedules = [], fires = [] }: Pick<ClosedBatch, "schedules" | "fires">,
   isKept: (row: ScheduleChange | NewFire) => boolean,
 ): Ticks {
   return { schedules: schedules.filter(isKept), fires: fires.filter(isKept) }
 }
 
-function holdsOf(
+function filterHolds(
   { held = [], definitions = [] }: Pick<ClosedBatch, "held" | "definitions">,
   isKept: (row: HeldRow | NewDefinition) => boolean,
 ): Holds {
   return { held: held.filter(isKept), definitions: definitions.filter(isKept) }
 }
 
-function holderOf(row: HeldRow | NewDefinition): string {
+function holderId(row: HeldRow | NewDefinition): string {
   return "by" in row ? row.by : row.jobId
 }
 
@@ -319,8 +320,8 @@ export function withoutPartition(stored: ClosedBatch, partition: number): Closed
     messages: stored.messages.filter(message => message.cause?.partition !== partition),
     begun: stored.begun?.filter(isOther) ?? [],
     left: stored.left?.filter(isOther) ?? [],
-    ...holdsOf(stored, isOther),
-    ...ticksOf(stored, isOther),
+    ...filterHolds(stored, isOther),
+    ...filterTicks(stored, isOther),
   }
 }
 
@@ -334,9 +335,9 @@ export function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean):
     messages: stored.messages.filter(message => keep(message.jobId)),
     begun: stored.begun?.filter(row => keep(row.jobId)) ?? [],
     left: stored.left?.filter(row => keep(row.jobId)) ?? [],
-    ...holdsOf(stored, row => keep(holderOf(row))),
+    ...filterHolds(stored, row => keep(holderId(row))),
     // A tick is decided even if the database rejects its job.
-    ...ticksOf(stored, row =>
+    ...filterTicks(stored, row =>
       "jobId" in row ? keep(row.scheduleId) && (row.jobId === null || keep(row.jobId)) : keep(row.id),
     ),
   }

@@ -1,7 +1,7 @@
 import { ARTIFACT_MARK, artifactsInText, heldArtifact } from "../../core/artifacts.ts"
 import type { Effect } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
-import { phaseOf } from "../../core/state.ts"
+import { jobPhase } from "../../core/state.ts"
 import { encodeFigures, jobFigures } from "../../core/statistics/job-figures.ts"
 import { failpoint } from "../../failpoints.ts"
 import type { Journal } from "../../journal/port/journal.ts"
@@ -172,7 +172,7 @@ export class AppendLane {
     const data = encodeFact(fact, outputText)
     if (data.includes(ARTIFACT_MARK)) this.#holdNew(job, data, isChecked(fact))
     job.seq = owned.nextSeq++
-    const phase = phaseOf(job.state)
+    const phase = jobPhase(job.state)
     if (phase !== job.phase || job.turnSeq === 0) {
       job.turnSeq = job.seq
       job.phase = phase

@@ -93,7 +93,7 @@ export class AppendSender {
 
   /** Bisects, trying each half without storing it. Jobs that are rejected only in combination are all given up. */
   async #findRefused(stored: ClosedBatch, error: unknown): Promise<Refused[]> {
-    const ids = idsOf(stored)
+    const ids = collectIds(stored)
     if (ids.length <= 1) return ids.map(jobId => ({ jobId, error }))
     const half = new Set(ids.slice(0, ids.length >> 1))
     const halves = [filtered(stored, id => half.has(id)), filtered(stored, id => !half.has(id))]
@@ -129,7 +129,7 @@ export class AppendSender {
 }
 
 /** The jobs and schedules of the batch. Never empty for a batch with rows: `send` would repeat it for ever. */
-function idsOf({ facts, answers, schedules = [], changedJobs, messages }: ClosedBatch): string[] {
+function collectIds({ facts, answers, schedules = [], changedJobs, messages }: ClosedBatch): string[] {
   const ids = new Set([...facts, ...answers].map(row => row.jobId))
   for (const { id } of schedules) ids.add(id)
   if (ids.size > 0) return [...ids]

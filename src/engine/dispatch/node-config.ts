@@ -69,7 +69,7 @@ export async function nodeConfig(
   if (node === undefined)
     throw new UmbraError("E310", `Job ${jobId} has no node "${id}". Its graph lists its nodes.`)
   const of = { node, item: query.item }
-  const begins = await inTurnsIfMany(facts, () => attemptsOf(plan, facts, of))
+  const begins = await inTurnsIfMany(facts, () => findAttempts(plan, facts, of))
   const begin =
     query.attempt === undefined ? begins.at(-1) : begins.find(({ attempt }) => attempt === query.attempt)
   if (begin === undefined) throw noAttempt(jobId, id, query, begins)
@@ -96,7 +96,7 @@ export async function nodeConfig(
 }
 
 /** When each attempt became ready. One that was handed over before it began is found once. */
-function* attemptsOf(plan: Plan, facts: FoldedJob["facts"], of: TaskRef): Work<Begin[]> {
+function* findAttempts(plan: Plan, facts: FoldedJob["facts"], of: TaskRef): Work<Begin[]> {
   const state = newJobState(plan)
   const begins: Begin[] = []
   for (const [index, { fact }] of facts.entries()) {

@@ -2,7 +2,7 @@ import { apply } from "../../core/apply/apply.ts"
 import type { ReusedValues } from "../../core/apply/fork.ts"
 import type { JobResult, Submit } from "../../core/commands.ts"
 import { submission } from "../../core/decide/decide.ts"
-import { doneOf, jobResults } from "../../core/fork.ts"
+import { completedPart, jobResults } from "../../core/fork.ts"
 import type { Json } from "../../core/json.ts"
 import { type JobState, largeParts, newJobState } from "../../core/state.ts"
 import { decideFork, recordFork } from "../../definition/fork.ts"
@@ -87,7 +87,7 @@ export class Forks {
     }
     const decisions = await inTurns(
       decideFork(
-        { plan: before, input: state.input, done: node => doneOf(state, results, node) },
+        { plan: before, input: state.input, done: node => completedPart(state, results, node) },
         // The handlers are not known here: each may read the input.
         { plan, input: command.input, ...none, readsInput: () => true },
       ),

@@ -24,7 +24,7 @@ export async function readReused(parts: LoadParts, state: JobState, fork: ForkRe
     const items =
       "node" in list
         ? await readWhole(state.outputs[list.node] ?? null, large => readOutput(journal, "", large))
-        : await listOf(parts, bySeq.get(list.seq), fork.jobs[list.job]!, list.seq)
+        : await readList(parts, bySeq.get(list.seq), fork.jobs[list.job]!, list.seq)
     lists.set(node, items as readonly Json[])
   }
   const values = { outputs, lists }
@@ -64,7 +64,7 @@ export function resultIn(data: string): Json {
   return fact.output === undefined ? (fact.data ?? null) : fact.output
 }
 
-async function listOf(
+async function readList(
   { journal }: LoadParts,
   row: FactRow | undefined,
   jobId: string,

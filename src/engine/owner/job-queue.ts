@@ -11,7 +11,7 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import { atTime, type Clock } from "../clock.ts"
 import type { QueuedRow } from "../commit/batch.ts"
-import { idTime, partitionOf } from "../ids.ts"
+import { idTime, jobPartition } from "../ids.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { QueuedFacts } from "./queued-facts.ts"
@@ -103,7 +103,7 @@ export class JobQueue {
 
   /** May a new job begin at once? Otherwise it waits as a row. */
   mayBegin(job: QueuedJob): boolean {
-    const queue = this.#queueOf(job)
+    const queue = this.#ensureQueue(job)
     const [first] = queue.levels
     if (first !== undefined && first.priority >= job.priority) return false
     return queue.inWindow(job.priority) < this.#limit
@@ -111,7 +111,7 @@ export class JobQueue {
 
   /** The job is in memory, and nothing has happened to it. */
   entered(job: LiveJob): void {
-    job.place = this.#queueOf(job.state).place(job.state.priority)
+    job.place = this.#ensureQueue(job.state).place(job.state.priority)
     job.place.count++
   }
 
@@ -127,7 +127,7 @@ export class JobQueue {
 
   /** A job that waits as a row is about to be stored. Returns the `wakeAt` of the row. */
   recorded(job: QueuedJob): number {
-    return this.#level(this.#queueOf(job), job.priority).key
+    return this.#level(this.#ensureQueue(job), job.priority).key
   }
 
   /** The row of a new job is stored, or was rejected. false: the job does not wait for a place. */
@@ -140,7 +140,7 @@ export class JobQueue {
 
   /** A row that waits for a place is stored. */
   stored(job: QueuedJob & { readonly id: string; readonly partition: number }): void {
-    const queue = this.#queueOf(job)
+    const queue = this.#ensureQueue(job)
     this.#level(queue, job.priority).line(job.partition).added(job.id)
     if (this.#isLow(queue)) this.wake()
     else this.#armFor(queue, idTime(job.id))
@@ -180,7 +180,7 @@ export class JobQueue {
     return liveJobs() < maxLiveJobs ? this.#window : 1
   }
 
-  #queueOf(job: QueuedJob): Queue {
+  #ensureQueue(job: QueuedJob): Queue {
     let ofOwner = this.#byName.get(job.owner)
     if (ofOwner === undefined) {
       ofOwner = new Map()
@@ -241,7 +241,7 @@ export class JobQueue {
       after = { wakeAt: first.wakeAt, id: LAST_ID }
       const { base, priority } = parseQueueKey(first.wakeAt)
       const queue = this.#queue(base)
-      if (queue.ttlSeconds === undefined) queue.ttlSeconds = await this.#ttlOf(first.id)
+      if (queue.ttlSeconds === undefined) queue.ttlSeconds = await this.#readTtl(first.id)
       queue.mayHaveBegun = this.#window
       const level = this.#level(queue, priority)
       for (const partition of partitions) level.lines.set(partition, new Line())
@@ -249,7 +249,7 @@ export class JobQueue {
     for (const partition of partitions) this.#unread.delete(partition)
   }
 
-  async #ttlOf(id: string): Promise<number | null | undefined> {
+  async #readTtl(id: string): Promise<number | null | undefined> {
     const [row] = await this.#parts.journal.readFacts([id])
     return row?.data == null ? undefined : (JSON.parse(row.data) as JobSubmitted).ttl_seconds
   }
@@ -270,7 +270,7 @@ export class JobQueue {
     this.#runAgain = true
     // A line that was reset meanwhile returns again what was taken from it.
     const missed = await this.#parts.begin([...new Set(ids)], queue)
-    for (const id of missed) for (const level of queue.levels) level.lines.get(partitionOf(id))?.reset()
+    for (const id of missed) for (const level of queue.levels) level.lines.get(jobPartition(id))?.reset()
   }
 
   /** How many jobs of this priority may be loaded now. None while the store is the bottleneck: they would end in memory. */

@@ -8,10 +8,10 @@ import {
   isInFlight,
   type JobPhase,
   type JobState,
+  jobPhase,
   LargeOutput,
   ListOutput,
   parseTaskKey,
-  phaseOf,
   type TaskRef,
   taskKey,
 } from "../../core/state.ts"
@@ -111,7 +111,7 @@ export function newLiveJob(job: NewLiveJob): LiveJob {
     state: job.state,
     seq: job.seq ?? 0,
     turnSeq: job.turnSeq ?? 0,
-    phase: phaseOf(job.state),
+    phase: jobPhase(job.state),
     at: job.at ?? 0,
     size: job.size ?? 0,
     projected: job.projected ?? null,
@@ -208,8 +208,8 @@ export class DeathsAlone {
     for (const [node, list] of state.lists) this.#learn(list.state, item => taskName(id, { node, item }))
   }
 
-  #learn({ suspects }: JobState, nameOf: (position: number) => string): void {
-    for (const [position, { diedAt }] of suspects) if (diedAt > 0) this.note(nameOf(position), diedAt)
+  #learn({ suspects }: JobState, formatName: (position: number) => string): void {
+    for (const [position, { diedAt }] of suspects) if (diedAt > 0) this.note(formatName(position), diedAt)
   }
 
   note(name: string, at: number): void {

@@ -16,7 +16,7 @@ import { type AppendLane, type CommittedBatch, Committer } from "../commit/commi
 import { StoreHealth } from "../commit/sender.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
 import { holdsOfFork, isWholeFork } from "../forks/holds.ts"
-import { partitionOf } from "../ids.ts"
+import { jobPartition } from "../ids.ts"
 import { adoptTasks, cancelTasks, Handover, hasLostTasks, releaseTasks } from "../partitions/handover.ts"
 import { Capacity } from "../providers/capacity.ts"
 import { LeftSubmissions } from "../providers/left-submissions.ts"
@@ -220,7 +220,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   }
 
   async #loadAndUse<T>(id: string, use: Use<T>, absent: Absent<T>): Promise<T | null> {
-    while (this.queue.facts.isUnstored(id)) await this.committer.durable({ partition: partitionOf(id), id })
+    while (this.queue.facts.isUnstored(id)) await this.committer.durable({ partition: jobPartition(id), id })
     for (;;) {
       // A caller that waited for the same load, and continued first, may have submitted the job.
       const job = (await this.loader.load(id)) ?? this.jobs.get(id)
@@ -228,7 +228,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
       if (!job.evicted) return this.#use(job, use)
     }
     const result = await absent()
-    await this.committer.durable({ partition: partitionOf(id), id })
+    await this.committer.durable({ partition: jobPartition(id), id })
     return result
   }
 
@@ -444,7 +444,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
     this.committer.lane(partition).forget(partition)
     this.broker.remote?.left([partition])
     this.queue.facts.forget(partition)
-    for (const id of this.#quarantined) if (partitionOf(id) === partition) this.#quarantined.delete(id)
+    for (const id of this.#quarantined) if (jobPartition(id) === partition) this.#quarantined.delete(id)
     for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, releaseTasks)
     this.#parts.observer.lost(partition)
   }

@@ -1,5 +1,5 @@
 import type { FactRow, NewFact } from "../../journal/port/journal.ts"
-import { partitionOf } from "../ids.ts"
+import { jobPartition } from "../ids.ts"
 
 /** Of all texts that are kept. What does not fit is read from the store. */
 const MAX_BYTES = 16 * 1024 * 1024
@@ -60,7 +60,7 @@ export class QueuedFacts {
   }
 
   forget(partition: number): void {
-    for (const id of this.#unstored.keys()) if (partitionOf(id) === partition) this.#unstored.delete(id)
-    for (const id of this.#facts.keys()) if (partitionOf(id) === partition) this.#remove(id)
+    for (const id of this.#unstored.keys()) if (jobPartition(id) === partition) this.#unstored.delete(id)
+    for (const id of this.#facts.keys()) if (jobPartition(id) === partition) this.#remove(id)
   }
 }

@@ -1,7 +1,7 @@
 import {
+  attemptName,
   type Broker,
   type ChildRequest,
-  nameOf,
   type Outcome,
   type RemoteTaskEvents,
   type StartReport,
@@ -20,7 +20,7 @@ import type { Json, JsonObject } from "../../core/json.ts"
 import { attemptRef, isCurrent, taskKey } from "../../core/state.ts"
 import type { Progress } from "../../core/view/view.ts"
 import type { Journal } from "../../journal/port/journal.ts"
-import { partitionOf } from "../ids.ts"
+import { jobPartition } from "../ids.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
 import type { JobArtifacts } from "./job-artifacts.ts"
 import { type JobOwner, type LiveJob, runningAttempt } from "./live-job.ts"
@@ -105,7 +105,7 @@ export class TaskReports implements RemoteTaskEvents {
     const { capacity, providers } = this.#owner.external
     const terms = provider === null ? undefined : providers.terms(provider)
     if (task.place !== true || terms === undefined) return durable()
-    const name = nameOf(task)
+    const name = attemptName(task)
     const waiting = this.#ratePlaces.get(name)
     if (waiting !== undefined) return waiting
     // Not created earlier: a rejected promise that is not awaited would end the process.
@@ -141,7 +141,7 @@ export class TaskReports implements RemoteTaskEvents {
     if (job === null) return
     const hashes = unheld(job, artifactsInValue(data))
     const pending = this.#previews.get(job)
-    const before = pending?.get(nameOf(task))
+    const before = pending?.get(attemptName(task))
     if (hashes.length === 0 && before === undefined) this.#preview(task, data)
     else {
       const checked = this.#fault(job, hashes, before).then(fault => {
@@ -149,7 +149,7 @@ export class TaskReports implements RemoteTaskEvents {
         return fault
       })
       checked.catch(error => this.#owner.quarantine(job, error))
-      this.#previews.set(job, (pending ?? new Map()).set(nameOf(task), checked))
+      this.#previews.set(job, (pending ?? new Map()).set(attemptName(task), checked))
       this.#hasPreviews = true
     }
   }
@@ -182,7 +182,7 @@ export class TaskReports implements RemoteTaskEvents {
     if (stored === undefined) this.#checkAndFinish(task, outcome, times)
     else {
       const finished = stored.then(() => this.#checkAndFinish(task, outcome, times))
-      this.#owner.pendingDecisions.add(partitionOf(task.jobId), finished, task)
+      this.#owner.pendingDecisions.add(jobPartition(task.jobId), finished, task)
     }
   }
 
@@ -197,7 +197,7 @@ export class TaskReports implements RemoteTaskEvents {
     const found = referencesIn(outcome)
     const job = found.length === 0 && !this.#hasPreviews ? null : this.#currentJob(task)
     const hashes = job === null ? none : unheld(job, found)
-    const previews = job === null ? undefined : this.#previews.get(job)?.get(nameOf(task))
+    const previews = job === null ? undefined : this.#previews.get(job)?.get(attemptName(task))
     if (job === null || (hashes.length === 0 && previews === undefined)) {
       this.#finished(task, outcome, times)
       return undefined
@@ -220,7 +220,7 @@ export class TaskReports implements RemoteTaskEvents {
     const at = attemptRef(task)
     const isLeft = job === null || !isCurrent(job.state, at)
     if (isLeft) {
-      pendingDecisions.add(partitionOf(task.jobId), external.leftSubmissions.finished(job, task, outcome))
+      pendingDecisions.add(jobPartition(task.jobId), external.leftSubmissions.finished(job, task, outcome))
       const isUnbegun = outcome.type === "failed" && outcome.isUnbegun === true
       if (!isUnbegun) this.#recordAborted(task, { ...times, hasEnded: true }, outcome.usage)
     }
@@ -258,7 +258,7 @@ export class TaskReports implements RemoteTaskEvents {
   /** The job may have ended and been parked. A job that is quarantined is not resumed for this. */
   #recordAborted(task: TaskName, times: AttemptTimes, usage: JsonObject | undefined): void {
     const owner = this.#owner
-    const partition = partitionOf(task.jobId)
+    const partition = jobPartition(task.jobId)
     // Calls outside of nodes have negative numbers.
     if (task.attempt < 0 || !owner.owned.has(partition) || owner.isQuarantined(task.jobId)) return
     const command: Command = {
@@ -274,7 +274,7 @@ export class TaskReports implements RemoteTaskEvents {
 
   /** Is the operation that the task submitted being claimed right now? */
   isClaiming(task: TaskName): boolean {
-    return this.#claiming.has(nameOf(task))
+    return this.#claiming.has(attemptName(task))
   }
 
   /** Claims the operation for the job's owner before it is recorded. The job may end meanwhile. */
@@ -287,7 +287,7 @@ export class TaskReports implements RemoteTaskEvents {
     const { provider } = job.plan.nodes[task.node]!
     const at = attemptRef(task)
     const terms = provider === null ? undefined : this.#terms(provider, outcome)
-    this.#claiming.add(nameOf(task))
+    this.#claiming.add(attemptName(task))
     try {
       const operation = { provider: provider!, externalId: outcome.externalId }
       const isOwn =
@@ -307,7 +307,7 @@ export class TaskReports implements RemoteTaskEvents {
     } catch (error) {
       this.#owner.quarantine(job, error)
     } finally {
-      this.#claiming.delete(nameOf(task))
+      this.#claiming.delete(attemptName(task))
     }
   }
 
@@ -454,7 +454,7 @@ export class PendingDecisions {
     const open = this.#byPartition.get(partition) ?? new Set()
     this.#byPartition.set(partition, open)
     open.add(decision)
-    const name = task === undefined ? null : nameOf(task)
+    const name = task === undefined ? null : attemptName(task)
     if (name !== null) this.#byTask.set(name, decision)
     const remove = () => {
       open.delete(decision)
@@ -466,7 +466,7 @@ export class PendingDecisions {
   /** Has the worker reported the outcome of the task, without a decision on it so far? */
   has(jobId: string, { node, item, attempt }: AttemptRef): boolean {
     // The size is checked first: every dispatch calls this.
-    return this.#byTask.size > 0 && this.#byTask.has(nameOf({ jobId, node, item, attempt }))
+    return this.#byTask.size > 0 && this.#byTask.has(attemptName({ jobId, node, item, attempt }))
   }
 
   /** Resolves when all decisions that are pending now are made; undefined: none is pending. */

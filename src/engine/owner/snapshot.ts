@@ -2,7 +2,7 @@ import { submittedPause } from "../../core/apply/pause.ts"
 import type { Submit } from "../../core/commands.ts"
 import { startTime } from "../../core/decide/start.ts"
 import type { Json } from "../../core/json.ts"
-import { type JobState, nodeStatusOf } from "../../core/state.ts"
+import { type JobState, readNodeStatus } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../../core/states.ts"
 import { pauseView } from "../../core/view/view.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
@@ -97,7 +97,8 @@ export interface JobPreview {
 /** The previews of a job whose status is PREVIEW; otherwise nothing. */
 export function previewsField(state: JobState): { readonly previews?: readonly JobPreview[] } {
   if (state.status !== "PREVIEW") return {}
-  const isAtWork = (node: number) => !["COMPLETED", "FAILED", "CANCELLED"].includes(nodeStatusOf(state, node))
+  const isAtWork = (node: number) =>
+    !["COMPLETED", "FAILED", "CANCELLED"].includes(readNodeStatus(state, node))
   const found = [...state.previews].filter(([node]) => isAtWork(node))
   return { previews: found.map(([node, preview]) => ({ node: state.graph.nodes[node]!.id, preview })) }
 }
@@ -136,7 +137,7 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, isQu
   return {
     job_id: jobId,
     workflow: command.workflow,
-    workflow_version: versionOf(command),
+    workflow_version: shownVersion(command),
     definition: command.definition?.hash ?? null,
     owner: command.owner,
     parent_id: null,
@@ -163,7 +164,7 @@ function maybeTime(ms: number | null): string | null {
   return ms === null ? null : isoTime(ms)
 }
 
-export function versionOf({ workflowVersion }: { readonly workflowVersion: number }): number | null {
+export function shownVersion({ workflowVersion }: { readonly workflowVersion: number }): number | null {
   return workflowVersion === 0 ? null : workflowVersion
 }
 
@@ -181,7 +182,7 @@ export function liveSnapshot(job: LiveJob): JobSnapshot | null {
   const snapshot: JobSnapshot = {
     job_id: job.id,
     workflow: state.workflow,
-    workflow_version: versionOf(state),
+    workflow_version: shownVersion(state),
     definition: state.definition,
     owner: state.owner,
     parent_id: state.parent?.job_id ?? null,
@@ -222,7 +223,7 @@ export function rowSnapshot(row: JobRow, now: number): JobSnapshot {
   const snapshot: JobSnapshot = {
     job_id: row.id,
     workflow: row.workflow,
-    workflow_version: versionOf(row),
+    workflow_version: shownVersion(row),
     definition: row.definition,
     owner: row.owner,
     parent_id: row.parentId,

@@ -1,7 +1,7 @@
 import type { Heartbeat, Journal, PartitionEpoch, PartitionRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { EngineObserver } from "../engine.ts"
-import { firstSeq, partitionOf } from "../ids.ts"
+import { firstSeq, jobPartition } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import type { ProviderSweep } from "../providers/sweep.ts"
 import type { ReasonCheck } from "../reason-check.ts"
@@ -179,7 +179,7 @@ export class Ownership {
     }
     const busy = new Set<number>()
     for (const job of owner.jobs.values()) busy.add(job.partition)
-    for (const id of owner.broker.aborted()) busy.add(partitionOf(id))
+    for (const id of owner.broker.aborted()) busy.add(jobPartition(id))
     const idleFirst = [...partitions.ready].sort((a, b) => Number(busy.has(a)) - Number(busy.has(b)))
     partitions.leave(idleFirst.slice(0, Math.max(0, surplus - partitions.leaving.size)), performance.now())
     await this.#give([...partitions.leaving.keys()].filter(partition => !busy.has(partition)))

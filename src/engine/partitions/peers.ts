@@ -1,5 +1,5 @@
 import type { EngineBeat } from "../../journal/port/journal.ts"
-import { lifeOf, ownIdentity, type ProcessIdentity } from "../../process-identity.ts"
+import { checkLife, ownIdentity, type ProcessIdentity } from "../../process-identity.ts"
 
 /**
  * Which engines are alive. Liveness only decides which engine tries to take over; the epoch protects the data.
@@ -66,7 +66,7 @@ export class StaleBeats {
 
 function diedOnThisHost(place: string): boolean {
   try {
-    return lifeOf(JSON.parse(place) as ProcessIdentity, ownIdentity()) === "dead"
+    return checkLife(JSON.parse(place) as ProcessIdentity, ownIdentity()) === "dead"
   } catch {
     // Another release may format it differently: then only its heartbeat counts.
     return false

@@ -1,4 +1,4 @@
-import { type Broker, nameOf, type Task, type TaskName } from "../../broker/port.ts"
+import { attemptName, type Broker, type Task, type TaskName } from "../../broker/port.ts"
 import type { Command } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import { needsSlot } from "../../core/item-list.ts"
@@ -74,12 +74,12 @@ export class Capacity {
 
   /** The provider whose rate the task waits for, and the time before which it has no place; null: it does not wait. */
   rateWait(task: TaskName): { readonly provider: string; readonly until: number | null } | null {
-    const { provider, owner } = this.#inRate.get(nameOf(task)) ?? {}
+    const { provider, owner } = this.#inRate.get(attemptName(task)) ?? {}
     return provider === undefined ? null : { provider, until: this.rate.notBefore(provider, owner!) }
   }
 
   async #waitForRate(task: Task, terms: ProviderTerms): Promise<void> {
-    const name = nameOf(task)
+    const name = attemptName(task)
     const place = { provider: task.provider!, owner: task.owner }
     this.#inRate.set(name, place)
     try {

@@ -1,4 +1,4 @@
-import { type Broker, nameOf, type Outcome, type Task, type TaskName } from "../../broker/port.ts"
+import { attemptName, type Broker, type Outcome, type Task, type TaskName } from "../../broker/port.ts"
 import type { AttemptRef } from "../../core/commands.ts"
 import { isRateLimited } from "../../core/faults.ts"
 import { attemptRef } from "../../core/state.ts"
@@ -71,8 +71,8 @@ export class LeftSubmissions {
     if (!broker.has(task)) return
     const { handler, provider } = job.plan.nodes[attemptRef.node]!
     if (broker.withdraw(task)) {
-      this.#settling.add(nameOf(task))
-      void this.#settle(task, null).finally(() => this.#settling.delete(nameOf(task)))
+      this.#settling.add(attemptName(task))
+      void this.#settle(task, null).finally(() => this.#settling.delete(attemptName(task)))
     } else
       this.#await(task, {
         provider: provider!,
@@ -83,7 +83,7 @@ export class LeftSubmissions {
 
   /** A submission whose outcome is wanted although its job has left it; `isRepeated`: this engine has repeated it. */
   awaited(task: TaskName): { provider: string; owner: string; isRepeated: boolean } | null {
-    const found = this.#awaited.get(nameOf(task))
+    const found = this.#awaited.get(attemptName(task))
     if (found === undefined) return null
     const { provider, owner } = found
     return { provider, owner, isRepeated: task.attempt >= REPEATED }
@@ -92,7 +92,7 @@ export class LeftSubmissions {
   /** The row of a submission is durable. If no answer is expected for it, an earlier attempt made it. */
   recorded({ jobId, node, item, attempt }: SlotKey & { readonly attempt: number }): void {
     const task = { jobId, node, item, attempt }
-    const name = nameOf(task)
+    const name = attemptName(task)
     if (!this.#awaited.has(name) && !this.#settling.has(name)) void this.#unanswered(task)
   }
 
@@ -109,10 +109,10 @@ export class LeftSubmissions {
       return isUnanswered ? this.#unanswered(task) : this.#settle(task, null)
     }
     // The row is written by the append that ended the job. If that append is lost, another owner has the job.
-    this.#settling.add(nameOf(task))
+    this.#settling.add(attemptName(task))
     const isDurable = job === null || (await this.#parts.owner.durable(job).then(yes, no))
     if (isDurable) await act()
-    this.#settling.delete(nameOf(task))
+    this.#settling.delete(attemptName(task))
   }
 
   /** The process that had the task has died, or does not run it. */
@@ -127,7 +127,9 @@ export class LeftSubmissions {
     const awaited = new Set([...this.#awaited.keys()].map(name => name.slice(0, name.lastIndexOf("/"))))
     for (const submission of await journal.providers.unseenSubmissions({ partitions, at })) {
       const key = submissionKey(submission)
-      const isInFlight = awaited.has(nameOf(submission).slice(0, nameOf(submission).lastIndexOf("/")))
+      const isInFlight = awaited.has(
+        attemptName(submission).slice(0, attemptName(submission).lastIndexOf("/")),
+      )
       if (isInFlight || this.#repeats.has(key)) continue
       // Until then it may be in flight in another process.
       if (at >= submission.since + this.#timeoutMs(submission.provider) + MARGIN_MS) this.#proceed(submission)
@@ -145,13 +147,13 @@ export class LeftSubmissions {
       broker.cancel(task, "The job has ended, and its provider has not answered in time.")
       void (of.isSubmission ? this.#unanswered(task) : this.#settle(task, null))
     })
-    this.#awaited.set(nameOf(task), { ...of, stopTimer })
+    this.#awaited.set(attemptName(task), { ...of, stopTimer })
   }
 
   #forget(task: TaskName): boolean {
-    const awaited = this.#awaited.get(nameOf(task))
+    const awaited = this.#awaited.get(attemptName(task))
     awaited?.stopTimer()
-    return this.#awaited.delete(nameOf(task))
+    return this.#awaited.delete(attemptName(task))
   }
 
   async #settle(task: TaskName, externalId: string | null): Promise<void> {

@@ -5,11 +5,11 @@ import { groupBy } from "../../core/maps.ts"
 import {
   type JobPhase,
   type JobState,
+  jobPhase,
   LargeOutput,
   largeParts,
   newJobState,
   type Output,
-  phaseOf,
   wholeOutput,
 } from "../../core/state.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
@@ -18,7 +18,7 @@ import { UmbraError } from "../../errors.ts"
 import type { FactRow, Journal } from "../../journal/port/journal.ts"
 import { atOnce, inTurns, type Work } from "../../turns.ts"
 import { readReused, resultIn } from "../forks/reused.ts"
-import { partitionOf } from "../ids.ts"
+import { jobPartition } from "../ids.ts"
 import { usageKey } from "../owner/job-result.ts"
 import { decodeFact, type LiveJob, newLiveJob } from "../owner/live-job.ts"
 import type { QueuedFacts } from "../owner/queued-facts.ts"
@@ -196,7 +196,7 @@ interface Turn {
 }
 
 function noteTurn(turn: Turn, state: JobState, seq: number): void {
-  const phase = phaseOf(state)
+  const phase = jobPhase(state)
   if (phase === turn.phase) return
   turn.phase = phase
   turn.seq = seq
@@ -271,7 +271,7 @@ export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJo
   const { at } = facts.at(-1)!.fact
   const alarms = { wakeAt: currentAlarm(state, alarm), used: usageKey(state) }
   const projected = { status: state.status, updatedAt: at, ...alarms }
-  const partition = partitionOf(id)
+  const partition = jobPartition(id)
   return newLiveJob({ id, partition, plan, state, seq: lastSeq, turnSeq, at, size, projected })
 }
 

@@ -1,5 +1,5 @@
 import { type OwnedPartition, partitionMoved } from "../commit/batch.ts"
-import { partitionOf } from "../ids.ts"
+import { jobPartition } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
 
@@ -59,7 +59,7 @@ export class JobLoader {
 
   /** Set while the job must not be loaded, nor used if it is in memory. */
   blocked(id: string): Promise<void> | undefined {
-    return this.#blocked.get(id) ?? this.#recovering.get(partitionOf(id))
+    return this.#blocked.get(id) ?? this.#recovering.get(jobPartition(id))
   }
 
   /** No caller can load these jobs while `work` runs. Jobs in memory, or being loaded, are left out. */
@@ -97,7 +97,7 @@ export class JobLoader {
   }
 
   async #adopt(id: string, reading: ReturnType<typeof readJobs>): Promise<LiveJob | null> {
-    const partition = partitionOf(id)
+    const partition = jobPartition(id)
     const epoch = this.#owner.owned.get(partition)?.epoch
     const job = await this.#fold(id, reading)
     // Checked also when there is no such job: another owner may have created it since.

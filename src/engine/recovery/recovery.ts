@@ -6,7 +6,7 @@ import type { DueJob } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import { QUARANTINED_AT } from "../commit/batch.ts"
-import { firstSeq, partitionOf } from "../ids.ts"
+import { firstSeq, jobPartition } from "../ids.ts"
 import type { Queue } from "../owner/job-queue.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -128,7 +128,7 @@ export class Recovery {
     for (const id of ids) {
       const folded = this.#fold(id, rows.get(id) ?? [], alarms.get(id))
       const job = folded instanceof Promise ? await folded : folded
-      const epoch = epochs.get(partitionOf(id))
+      const epoch = epochs.get(jobPartition(id))
       if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
       if (isDelayed(job.state) && !this.#parts.startsJobs) continue
       this.#parts.owner.keep(job)

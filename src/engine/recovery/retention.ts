@@ -3,7 +3,7 @@ import type { EndedJob, EndedJobKey, Journal, MarkEntry } from "../../journal/po
 import { BEFORE_ALL_ENDED } from "../../journal/values.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
-import { partitionOf } from "../ids.ts"
+import { jobPartition } from "../ids.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
 import { PacedLoop, type PacedLoopParts } from "./paced-loop.ts"
@@ -145,7 +145,7 @@ export class Retention {
   async #purge(jobIds: readonly string[], before: number, limit: number) {
     const { journal, owner } = this.#parts
     return owner.loader.blockFree(jobIds, async free => {
-      const fences = [...new Set(free.map(partitionOf))].flatMap(partition => {
+      const fences = [...new Set(free.map(jobPartition))].flatMap(partition => {
         const epoch = owner.owned.get(partition)?.epoch
         return epoch === undefined ? [] : [{ partition, epoch }]
       })

@@ -6,7 +6,7 @@ import type { Family } from "../children/family.ts"
 import type { Clock } from "../clock.ts"
 import type { Waiter } from "../commit/batch.ts"
 import type { Forks } from "../forks/forks.ts"
-import { partitionOf } from "../ids.ts"
+import { jobPartition } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import { pauseCommand } from "../owner/pause.ts"
@@ -51,7 +51,7 @@ export class Commands {
     return new Promise((resolve, reject) => {
       const { owner, partitions, mustBeOpen } = this.#parts
       mustBeOpen()
-      const partition = partitionOf(id)
+      const partition = jobPartition(id)
       // The partition may have moved since the id was made.
       if (!partitions.owns(partition)) return resolve(this.#submitElsewhere(id, command, hurry))
       const { createdAt, job } = this.#submitHere(id, plan, command)
@@ -69,7 +69,7 @@ export class Commands {
   /** As `submit`, for one job of many: calls `ended` instead of returning a promise. */
   submitThen(id: string, plan: Plan, command: Submit, ended: Pick<Waiter, "resolve" | "reject">): void {
     const { owner, partitions } = this.#parts
-    const partition = partitionOf(id)
+    const partition = jobPartition(id)
     if (!partitions.owns(partition)) {
       this.submit(id, plan, command).then(ended.resolve, ended.reject)
       return
@@ -85,7 +85,7 @@ export class Commands {
 
   #submitHere(id: string, plan: Plan, command: Submit) {
     this.#mustBeAvailable()
-    return this.#parts.owner.submit(id, partitionOf(id), plan, command)
+    return this.#parts.owner.submit(id, jobPartition(id), plan, command)
   }
 
   /**
@@ -95,7 +95,7 @@ export class Commands {
   async submitOnce(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
     const { owner, partitions, remoteEngines, mustBeOpen } = this.#parts
     mustBeOpen()
-    if (!partitions.owns(partitionOf(id))) {
+    if (!partitions.owns(jobPartition(id))) {
       const createdAt = await remoteEngines.submit(id, command)
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
@@ -111,14 +111,14 @@ export class Commands {
   async submitFork(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
     const { owner, partitions, remoteEngines, forks, mustBeOpen } = this.#parts
     mustBeOpen()
-    if (!partitions.owns(partitionOf(id))) {
+    if (!partitions.owns(jobPartition(id))) {
       const createdAt = await remoteEngines.submit(id, command)
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
     const submit = async () => {
       this.#mustBeAvailable()
       const submitted = await forks.submit(id, plan, command, ({ command: whole, reused }) =>
-        owner.submit(id, partitionOf(id), plan, whole, reused),
+        owner.submit(id, jobPartition(id), plan, whole, reused),
       )
       if (submitted === null) throw refusalError("no_such_job", command.fork!.job_id)
       return submitted
@@ -130,7 +130,7 @@ export class Commands {
   async command(jobId: string, command: JobCommand): Promise<void> {
     const { partitions, remoteEngines, mustBeOpen } = this.#parts
     mustBeOpen()
-    const answer = partitions.owns(partitionOf(jobId))
+    const answer = partitions.owns(jobPartition(jobId))
       ? await this.#executeHere(jobId, command)
       : await remoteEngines.command(jobId, command)
     throwIfRefused(answer, jobId)

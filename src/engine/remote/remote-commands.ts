@@ -3,7 +3,7 @@ import { UmbraError } from "../../errors.ts"
 import { JournalDataError, JournalUnavailableError } from "../../journal/errors.ts"
 import type { Journal, NewMessage } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
-import { partitionOf } from "../ids.ts"
+import { jobPartition } from "../ids.ts"
 import type { Answer } from "./inbox.ts"
 
 /**
@@ -52,7 +52,7 @@ export class RemoteCommands {
   /** Throws E610 when there is no engine, E613 when no engine answered in time. */
   execute(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
     const sentAt = this.#parts.clock.now()
-    const message = { partition: partitionOf(jobId), jobId, command: JSON.stringify(command), sentAt }
+    const message = { partition: jobPartition(jobId), jobId, command: JSON.stringify(command), sentAt }
     return new Promise((resolve, reject) => {
       this.#unsent.push({ message, deadline: sentAt + timeoutMs, resolve, reject })
       if (!this.#isSending) void this.#sendAll()

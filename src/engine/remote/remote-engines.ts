@@ -2,7 +2,7 @@ import type { Command, Submit } from "../../core/commands.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
-import { partitionOf } from "../ids.ts"
+import { jobPartition } from "../ids.ts"
 import type { EngineSettings } from "../settings.ts"
 import type { Answer } from "./inbox.ts"
 import { KnownEngines } from "./known-engines.ts"
@@ -58,7 +58,7 @@ export class RemoteEngines {
   async submit(id: string, command: Submit, hurry?: Hurry): Promise<number | null> {
     const patienceMs = hurry === "hurry" ? this.#hurryMs : ANSWER_MS
     const answer = await this.#remoteCommands.execute(id, command, patienceMs).catch(error => {
-      if (error instanceof UmbraError && error.code === "E613") this.known.unanswered(partitionOf(id))
+      if (error instanceof UmbraError && error.code === "E613") this.known.unanswered(jobPartition(id))
       throw error
     })
     if (!("refused" in answer)) return answer.created_at ?? this.#clock.now()

@@ -25,16 +25,16 @@ export async function countPage(load: LoadParts, facts: readonly FactOfJob[], lo
     const { seq, at, stats, hasEnded } = fact
     if (stats === null ? hasEnded : needsFold(stats)) folded.set(fact.jobId, fact)
     else if (stats?.startsWith(`{"e":${seq},`) === true)
-      ends.push(endOf(fact, at, decodeFigures(stats).figures))
+      ends.push(buildEnd(fact, at, decodeFigures(stats).figures))
   }
   const [first, last] = [facts[0]?.seq ?? 0, facts.at(-1)?.seq ?? 0]
   for (const fact of folded.values())
     for (const { seq, at, figures } of await foldEnds(load, fact.jobId, log))
-      if (seq >= first && seq <= last) ends.push(endOf(fact, at, figures))
+      if (seq >= first && seq <= last) ends.push(buildEnd(fact, at, figures))
   return ends
 }
 
-function endOf({ owner, workflow, version }: FactOfJob, at: number, figures: JobFigures): End {
+function buildEnd({ owner, workflow, version }: FactOfJob, at: number, figures: JobFigures): End {
   return { owner: owner!, workflow: workflow!, version: version!, at, figures }
 }
 

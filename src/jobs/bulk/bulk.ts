@@ -21,8 +21,8 @@ import {
   type BulkVerb,
   checkRate,
   checkRequest,
-  countsOf,
   noSuchOperation,
+  readCounts,
   readFilter,
   type ShownFilter,
   type StoredOperation,
@@ -169,7 +169,7 @@ export class BulkQueries {
       ...{ verb, filter, reason, rate, matched },
       fork,
       backfill: backfill === undefined ? undefined : shownBackfill(backfill),
-      ...(progress === null ? { processed: 0, done: 0, refused: 0 } : countsOf(progress)),
+      ...(progress === null ? { processed: 0, done: 0, refused: 0 } : readCounts(progress)),
       aborting: row.finishedAt === null && isAborting,
     }
   }

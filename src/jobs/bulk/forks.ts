@@ -73,7 +73,7 @@ export class BulkForks {
         mustBeConfirmed(preview)
       } catch (error) {
         if (!(error instanceof UmbraError) || error.retryable) throw error
-        refused.push(refusalOf(jobId, error))
+        refused.push(toRefusal(jobId, error))
       }
     return { previewed: ids.length, unconfirmed: { unsafe: [...unsafe], unknown: [...unknown] }, refused }
   }
@@ -82,7 +82,7 @@ export class BulkForks {
 /** A message may list all problems of a definition; a record of progress has up to 200 of them. */
 const LONGEST_MESSAGE = 400
 
-export function refusalOf(
+export function toRefusal(
   target: string,
   { code, message }: UmbraError,
   kind: "job" | "tick" = "job",

@@ -6,8 +6,8 @@
  * 2. Targets get their commands in the order of the page, so those that got one are its beginning.
  */
 import {
+  attemptName,
   type BrokerHost,
-  nameOf,
   type Outcome,
   type RunningTask,
   type Task,
@@ -18,7 +18,7 @@ import { executionsFull, toFault } from "../../core/faults.ts"
 import { valueIn } from "../../core/maps.ts"
 import { bulkHandler, isBulkOperation } from "../../definition/built-in.ts"
 import { type Clock, isoTime, sleep, untilStoreAnswers, within } from "../../engine/clock.ts"
-import { partitionOf } from "../../engine/ids.ts"
+import { jobPartition } from "../../engine/ids.ts"
 import type { LiveJob } from "../../engine/owner/live-job.ts"
 import type { JobCommand } from "../../engine/remote/commands.ts"
 import { UmbraError } from "../../errors.ts"
@@ -28,13 +28,13 @@ import type { Log } from "../../log.ts"
 import type { ForkTarget } from "../fork/forks.ts"
 import type { Backfills } from "../schedules/backfill.ts"
 import type { BulkQueriesParts } from "./bulk.ts"
-import { type BulkForks, refusalOf } from "./forks.ts"
+import { type BulkForks, toRefusal } from "./forks.ts"
 import {
   abortSignal,
   asJson,
   type BulkProgress,
   type BulkRefusal,
-  countsOf,
+  readCounts,
   readFilter,
   type StoredOperation,
 } from "./operation.ts"
@@ -73,12 +73,12 @@ export class BulkLane implements TaskLane {
   }
 
   runningTask(task: TaskName): RunningTask | null {
-    const run = this.#runs.get(nameOf(task))
+    const run = this.#runs.get(attemptName(task))
     return run === undefined ? null : { worker: this.#parts.host.id, ranMs: performance.now() - run.begunAt }
   }
 
   dispatch(task: Task): void {
-    const key = nameOf(task)
+    const key = attemptName(task)
     if (this.#isDraining || this.#runs.has(key)) return
     const places = valueIn(this.#places, task.owner, () => new Places(IN_FLIGHT))
     const run = new BulkRun(task, places, this.#parts)
@@ -93,13 +93,13 @@ export class BulkLane implements TaskLane {
    * the page whose outcome is not recorded, which changes nothing.
    */
   suspend(task: TaskName): void {
-    const key = nameOf(task)
+    const key = attemptName(task)
     this.#runs.get(key)?.stop()
     this.#runs.delete(key)
   }
 
   cancel(task: TaskName): void {
-    this.#runs.get(nameOf(task))?.stop()
+    this.#runs.get(attemptName(task))?.stop()
   }
 
   /** Commands in flight may end; the rest is left to the next owner of the operation. */
@@ -181,7 +181,7 @@ class BulkRun {
     if (this.#isAborted && !this.#isStopped)
       await this.#parts.command(jobId, { type: "cancel", reason: "The operation was aborted." })
     else if (progress.page.length === 0 && progress.after === null) {
-      const output = { verb: this.#operation.verb, ...countsOf(asJson(progress)) }
+      const output = { verb: this.#operation.verb, ...readCounts(asJson(progress)) }
       this.#finish({ type: "completed", output, text: JSON.stringify(output) })
     }
   }
@@ -238,7 +238,7 @@ class BulkRun {
     const data = asJson(progress)
     host.events.preview(this.#task, data)
     if (live(jobId)?.state.previews.get(node) !== data) return false
-    await host.durable(partitionOf(jobId))
+    await host.durable(jobPartition(jobId))
     const { matched } = this.#operation
     const of = matched.complete ? `of ${matched.count}` : `of at least ${matched.count}`
     const percent = matched.complete && matched.count > 0 ? share(progress.processed, matched.count) : null
@@ -320,7 +320,7 @@ class BulkRun {
       await backfills().start(target)
       return "done"
     }
-    const seq = seqs[partitionOf(jobId)]!
+    const seq = seqs[jobPartition(jobId)]!
     if (verb === "fork") {
       const target = { jobId, owner, submittedBy, operation, seq, plans: this.#plans }
       return fork(target, this.#operation.fork ?? {}, maxUnfinished)
@@ -335,13 +335,13 @@ class BulkRun {
     const isLeft = this.#isStopped || this.#isDraining
     if (!(error instanceof UmbraError) || error.code === "E612" || isAway(error)) throw error
     if (isFull(error) && isLeft) throw error
-    if (this.#kind === "tick") return refusalOf(jobId, error, "tick")
+    if (this.#kind === "tick") return toRefusal(jobId, error, "tick")
     const { journal } = this.#parts
     const { verb, seqs } = this.#operation
-    const target = { jobId, seq: seqs[partitionOf(jobId)]!, operation: this.#task.jobId }
+    const target = { jobId, seq: seqs[jobPartition(jobId)]!, operation: this.#task.jobId }
     const isChanged = error.code === "E316" && verb !== "fork"
     const touched = isChanged ? await this.#answer(() => touchedBy(journal, target)) : null
-    return touched ?? refusalOf(jobId, error)
+    return touched ?? toRefusal(jobId, error)
   }
 
   #finish(outcome: Outcome): void {

@@ -206,7 +206,7 @@ export function noSuchOperation(id: string): UmbraError {
 }
 
 /** Of the operation's output, or of a preview. */
-export function countsOf(value: Json): BulkCounts {
+export function readCounts(value: Json): BulkCounts {
   const { processed, done, refused } = value as unknown as BulkCounts
   return { processed, done, refused }
 }

@@ -15,7 +15,7 @@ export async function lastProgress(journal: Journal, jobId: string): Promise<Rec
   let aborts = 0
   let earlierAborts = 0
   for await (const fact of factPages(journal, { ...PAGE, jobId, after: -1 })) {
-    if (fact.type === "preview_published") progress = progressOf(fact)
+    if (fact.type === "preview_published") progress = parseProgress(fact)
     else if (fact.type === "signal_received" && field(fact, "name") === abortSignal) aborts++
     else if (fact.type === "job_retried") earlierAborts = aborts
   }
@@ -45,7 +45,7 @@ export async function refusalPage(
   for await (const fact of factPages(journal, { ...PAGE, jobId, after: seq - 1 })) {
     if (fact.type === "preview_published") {
       const skipped = fact.seq === seq ? index : 0
-      const { refusals } = progressOf(fact)
+      const { refusals } = parseProgress(fact)
       const taken = refusals.slice(skipped, skipped + limit - refused.length)
       refused.push(...taken)
       if (refused.length === limit) return { refused, next: `${fact.seq}.${skipped + taken.length}` }
@@ -70,7 +70,7 @@ export async function touchedBy(
 
 const commandFacts: ReadonlySet<string> = new Set(["job_cancelled", "job_retried", "job_deleted"])
 
-function progressOf({ data }: FactRow): BulkProgress {
+function parseProgress({ data }: FactRow): BulkProgress {
   return (JSON.parse(data!) as { readonly data: BulkProgress }).data
 }
 

@@ -21,7 +21,7 @@ import type { Journal } from "../../journal/port/journal.ts"
 import { atOnce, inTurns, nextTurnIfLate, type Work } from "../../turns.ts"
 import { elements, factPages, payloadHash, payloadIn } from "../fact-records.ts"
 import type { JobFacts } from "../facts.ts"
-import { type Moment, type Place, type Source, sourceOf } from "../history.ts"
+import { type Moment, type Place, type Source, toSource } from "../history.ts"
 
 export interface CompareQuery {
   readonly a: string
@@ -101,7 +101,7 @@ export class JobComparisons {
     const verdicts = await this.#byValue(sides, left, right)
     const compared = await inTurns(comparison(left, right, verdicts))
     const diffs: OutputDiff[] = []
-    for (const node of diff) diffs.push({ node, ...(await this.#diff(sourcesOf(node, sides), sides)) })
+    for (const node of diff) diffs.push({ node, ...(await this.#diff(nodeSources(node, sides), sides)) })
     const moments = { a: sides[0].moment, b: sides[1].moment }
     return { ...compared, moments, ...(diff.length === 0 ? {} : { diffs }) }
   }
@@ -112,7 +112,7 @@ export class JobComparisons {
       const { plan, state, seq, index, at } = past
       const outputs = new Map<string, Source>()
       for (const [position, output] of state.outputs.entries())
-        if (output !== undefined) outputs.set(plan.nodes[position]!.id, sourceOf(output))
+        if (output !== undefined) outputs.set(plan.nodes[position]!.id, toSource(output))
       return {
         ...{ jobId, plan, outputs, moment: { seq, index, at } },
         job: {
@@ -126,7 +126,7 @@ export class JobComparisons {
         },
         startedAt: state.startAt ?? state.createdAt,
         views: Array.from(plan.order, position => nodeView(state, position, at)),
-        input: sourceOf(state.input),
+        input: toSource(state.input),
       }
     })
     return { ...side, nodes: await inTurns(comparedNodes(plan, views, startedAt)) }
@@ -138,7 +138,7 @@ export class JobComparisons {
     const lists = new Map<string, number>()
     for (const [node, length] of lengths) {
       const output = outputs.get(node)
-      if (output !== undefined && "seq" in output) lists.set(keyOf(output), length)
+      if (output !== undefined && "seq" in output) lists.set(placeKey(output), length)
     }
     const hashes = await this.#readHashes(jobId, [input, ...outputs.values()], lists)
     return inTurns(
@@ -146,11 +146,11 @@ export class JobComparisons {
         const compared: ComparedNode[] = []
         for (const node of nodes) {
           const source = outputs.get(node.id)
-          const output = source === undefined ? null : hashOf(source, hashes, lengths.get(node.id))
+          const output = source === undefined ? null : hashSource(source, hashes, lengths.get(node.id))
           compared.push(output === undefined ? node : { ...node, output })
           yield
         }
-        const inputHash = hashOf(input, hashes)
+        const inputHash = hashSource(input, hashes)
         return { ...job, ...(inputHash === undefined ? {} : { input: inputHash }), nodes: compared }
       })(),
     )
@@ -165,7 +165,7 @@ export class JobComparisons {
     const { hashedBytes } = this.#bounds
     const wanted = new Map<string, Map<number, string[]>>()
     let bytes = 0
-    for (const { seq, field, bytes: more, holder = jobId } of sources.flatMap(placesOf)) {
+    for (const { seq, field, bytes: more, holder = jobId } of sources.flatMap(collectPlaces)) {
       bytes += more
       if (bytes > hashedBytes) break
       valueIn(
@@ -184,7 +184,7 @@ export class JobComparisons {
         if (read > hashedBytes) return hashes
         for (const field of fields.get(seq) ?? []) {
           const text = payloadIn(data, field)
-          const key = keyOf({ seq, field })
+          const key = placeKey({ seq, field })
           if (text !== null) hashes.set(key, await inTurns(valueHash(text, lists.get(key))))
         }
         await nextTurnIfLate()
@@ -221,8 +221,8 @@ export class JobComparisons {
     const bounds = { facts: this.#bounds.facts, bytes: this.#bounds.hashedBytes / 2 }
     const compare = async (name: string | null, [from, to]: Sources) => {
       if (from === undefined || to === undefined) return
-      bounds.facts -= placesOf(from).length + placesOf(to).length
-      bounds.bytes -= sizeOf(from) + sizeOf(to)
+      bounds.facts -= collectPlaces(from).length + collectPlaces(to).length
+      bounds.bytes -= countBytes(from) + countBytes(to)
       const isWithin = bounds.facts >= 0 && bounds.bytes >= 0
       const { changes, complete } = isWithin ? await this.#diff([from, to], sides, firstChange) : {}
       if (changes === undefined || (changes.length === 0 && !complete)) byHash.add(name)
@@ -244,7 +244,7 @@ export class JobComparisons {
   async #diff([from, to]: Sources, [a, b]: Sides, bounds?: DiffBounds): Promise<Omit<OutputDiff, "node">> {
     if (from === undefined || to === undefined) return { not_compared: "missing" }
     const { diffBytes } = this.#bounds
-    if (sizeOf(from) > diffBytes || sizeOf(to) > diffBytes) return { not_compared: "too_large" }
+    if (countBytes(from) > diffBytes || countBytes(to) > diffBytes) return { not_compared: "too_large" }
     const left = await this.#whole(a.jobId, from, { left: diffBytes })
     const right = await this.#whole(b.jobId, to, { left: diffBytes })
     if (left === undefined || right === undefined) return { not_compared: "too_large" }
@@ -274,7 +274,7 @@ type Sides = readonly [Side, Side]
 type Sources = readonly [Source | undefined, Source | undefined]
 
 /** `input`: of the jobs. */
-function sourcesOf(node: string, [a, b]: Sides): Sources {
+function nodeSources(node: string, [a, b]: Sides): Sources {
   return node === "input" ? [a.input, b.input] : [a.outputs.get(node), b.outputs.get(node)]
 }
 
@@ -343,27 +343,31 @@ function definitionHash(plan: Plan, position: number): string {
   })
 }
 
-function placesOf(source: Source): readonly Exclude<Source, { value: Json } | { list: unknown }>[] {
-  if ("list" in source) return source.list.flatMap(placesOf)
+function collectPlaces(source: Source): readonly Exclude<Source, { value: Json } | { list: unknown }>[] {
+  if ("list" in source) return source.list.flatMap(collectPlaces)
   return "value" in source ? [] : [source]
 }
 
-function sizeOf(source: Source): number {
+function countBytes(source: Source): number {
   if ("value" in source) return 0
-  return placesOf(source).reduce((sum, { bytes }) => sum + bytes, 0)
+  return collectPlaces(source).reduce((sum, { bytes }) => sum + bytes, 0)
 }
 
-function keyOf({ seq, field }: { readonly seq: number; readonly field: string }): string {
+function placeKey({ seq, field }: { readonly seq: number; readonly field: string }): string {
   return `${seq}.${field}`
 }
 
 /** `length`: as in `valueHash`. undefined: it is not known. */
-function hashOf(source: Source, hashes: ReadonlyMap<string, string>, length?: number): string | undefined {
+function hashSource(
+  source: Source,
+  hashes: ReadonlyMap<string, string>,
+  length?: number,
+): string | undefined {
   if ("value" in source) return atOnce(valueHash(JSON.stringify(source.value), length))
-  if (!("list" in source)) return hashes.get(keyOf(source))
+  if (!("list" in source)) return hashes.get(placeKey(source))
   const items: string[] = []
   for (const item of source.list) {
-    const hash = hashOf(item, hashes)
+    const hash = hashSource(item, hashes)
     if (hash === undefined) return undefined
     items.push(hash)
   }

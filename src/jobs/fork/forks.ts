@@ -1,14 +1,14 @@
 /** Plans and submits forks: new jobs that reuse results of another job. */
 import type { Submit } from "../../core/commands.ts"
 import { type JobSubmitted, localOwner } from "../../core/facts.ts"
-import { doneOf, type JobResults, jobResults, type Taken } from "../../core/fork.ts"
+import { completedPart, type JobResults, jobResults, type Taken } from "../../core/fork.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { JobState } from "../../core/state.ts"
 import { bulkPlan, isBulkOperation } from "../../definition/built-in.ts"
 import { decideFork, definitionId, type NodeDecision, recordFork } from "../../definition/fork.ts"
 import { type CheckedRequest, checkSubmission, type HandlerCatalog } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
-import { bulkForkId, partitionOf } from "../../engine/ids.ts"
+import { bulkForkId, jobPartition } from "../../engine/ids.ts"
 import type { FoldedJob } from "../../engine/recovery/fold.ts"
 import { refusalError } from "../../engine/remote/refusals.ts"
 import { UmbraError } from "../../errors.ts"
@@ -40,7 +40,7 @@ export interface ForksParts {
   readonly handlers: HandlerCatalog
   fold(jobId: string): Promise<FoldedJob>
   /** null: there is no such job. */
-  ownerOf(jobId: string): Promise<string | null>
+  readOwner(jobId: string): Promise<string | null>
   /** The job of an earlier request with the same key and content. */
   findRepeated(content: readonly unknown[], options: KeyedOptions): Promise<Submitted | null>
   submit(fork: {
@@ -115,7 +115,7 @@ export class Forks {
     const content = ["fork", jobId, request]
     const { idempotencyKey } = options
     if (idempotencyKey !== undefined) {
-      const owner = options.owner ?? (await this.#parts.ownerOf(jobId)) ?? localOwner
+      const owner = options.owner ?? (await this.#parts.readOwner(jobId)) ?? localOwner
       const repeated = await this.#parts.findRepeated(content, { owner, idempotencyKey })
       if (repeated !== null) return repeated
     }
@@ -124,7 +124,7 @@ export class Forks {
     mustBeConfirmed(await inTurns(forkPreview({ ...parts, statistics: new Map() })))
     return this.#parts.submit({
       plan,
-      partition: partitionOf(jobId),
+      partition: jobPartition(jobId),
       command,
       content,
       options: { ...options, owner: origin.state.owner },
@@ -175,7 +175,7 @@ export class Forks {
     const { plan, command, parts } = await this.#plan(origin, request, { submittedBy }, target.plans)
     mustBeConfirmed(await inTurns(forkPreview({ ...parts, statistics: new Map() })))
     await this.#parts.submit({
-      ...{ plan, partition: partitionOf(jobId), id: bulkForkId(operation, jobId), admit },
+      ...{ plan, partition: jobPartition(jobId), id: bulkForkId(operation, jobId), admit },
       command: { ...command, operation },
       content: [],
       options: { owner },
@@ -211,7 +211,7 @@ export class Forks {
     plans?: ForkTarget["plans"],
   ): Promise<PlannedFork> {
     const { jobId, state } = origin
-    const { plan, version } = await this.#planOf(origin, request, plans)
+    const { plan, version } = await this.#loadPlan(origin, request, plans)
     if (isBulkOperation({ workflow: plan.name, workflowVersion: version ?? 0 }))
       wrong(
         `a changed definition cannot have the name of bulk operations, "${plan.name}"; push it as a version`,
@@ -257,7 +257,7 @@ export class Forks {
     return { plan, command, parts }
   }
 
-  #planOf(origin: FoldedJob, request: ForkRequest, plans?: ForkTarget["plans"]): Promise<ForkedPlan> {
+  #loadPlan(origin: FoldedJob, request: ForkRequest, plans?: ForkTarget["plans"]): Promise<ForkedPlan> {
     if (plans === undefined) return this.#target(origin, request)
     const { plan, state } = origin
     const key = `${plan.name}@${state.workflowVersion}/${plan.hash}`
@@ -275,7 +275,7 @@ export class Forks {
     { workflow, overrides = {} }: ForkRequest,
   ): Promise<ForkedPlan> {
     const { registrations } = this.#parts
-    const handlers = withHandlersOf(before, this.#parts.handlers)
+    const handlers = addUsedHandlers(before, this.#parts.handlers)
     const own = { plan: before, version: state.workflowVersion === 0 ? null : state.workflowVersion }
     let target: ForkedPlan = own
     if (typeof workflow === "string") target = await registrations.resolve(workflow, state.owner)
@@ -305,7 +305,7 @@ export class Forks {
     const before = {
       plan: origin.plan,
       input: state.input,
-      done: (node: number) => doneOf(state, results, node),
+      done: (node: number) => completedPart(state, results, node),
     }
     const after = {
       ...{ plan, input, from: new Set(from), reuse: new Set(reuse) },
@@ -325,7 +325,7 @@ export class Forks {
 const MOST_PLANS = 100
 
 /** A process without the handlers of the origin, such as a command on a folder, does not refuse what the origin runs. */
-function withHandlersOf({ nodes }: Plan, handlers: HandlerCatalog): HandlerCatalog {
+function addUsedHandlers({ nodes }: Plan, handlers: HandlerCatalog): HandlerCatalog {
   const used = new Set(nodes.map(({ handler }) => handler))
   return {
     get: name => handlers.get(name) ?? (used.has(name) ? { name } : undefined),

@@ -102,7 +102,7 @@ export function* forkPreview(parts: PreviewParts): Work<ForkPreview> {
     if (action === "reuse") lists.reused.push(shown)
     else if (action === "pin") more.pinned.push(shown)
     else {
-      const kind = effectsOf(plan.nodes[position]!, parts.handlers)
+      const kind = nodeEffects(plan.nodes[position]!, parts.handlers)
       effects[kind].push(node)
       const target = reason.code === "new" ? more.new : lists.will_run
       const { duration_ms = null, usage = null } = statistics.get(node) ?? {}
@@ -139,15 +139,15 @@ function unconfirmed(effects: ForkPreview["effects"], confirm: ForkConfirmation)
 /** HTTP methods that change nothing. */
 const reading: ReadonlySet<Json> = new Set(["GET", "HEAD", "OPTIONS"])
 
-function effectsOf(node: PlanNode, handlers: HandlerCatalog): Effects {
-  if (node.handler === "call_external_service") return effectsOfRequest(node)
+function nodeEffects(node: PlanNode, handlers: HandlerCatalog): Effects {
+  if (node.handler === "call_external_service") return requestEffects(node)
   const declared = handlers.get(node.handler)?.effects
   if (declared === undefined) return "unknown"
   return declared === true ? "unsafe" : "safe"
 }
 
 /** The method of a request decides, if it is written in the definition. */
-function effectsOfRequest({ config }: PlanNode): Effects {
+function requestEffects({ config }: PlanNode): Effects {
   const { method = "GET" } = config.source as JsonObject
   if (config.templates.some(({ path }) => path[0] === "method")) return "unknown"
   return reading.has(typeof method === "string" ? method.toUpperCase() : method) ? "safe" : "unsafe"
@@ -202,13 +202,13 @@ function expectation(
   const isKnown = times.length > 0 && times.every(time => time !== null)
   return {
     duration_ms: isKnown ? { p50: sum("p50"), p90: sum("p90") } : null,
-    usage: usageOf(ids.map(id => statistics.get(id)?.usage ?? null)),
+    usage: sumUsage(ids.map(id => statistics.get(id)?.usage ?? null)),
     critical_path: path.map(node => plan.nodes[node]!.id),
     without_data: ids.filter(id => (statistics.get(id)?.duration_ms ?? null) === null),
   }
 }
 
-function usageOf(usages: readonly (UsageExpectation | null)[]): UsageExpectation | null {
+function sumUsage(usages: readonly (UsageExpectation | null)[]): UsageExpectation | null {
   const known = usages.filter(usage => usage !== null)
   if (known.length === 0) return null
   const sums = new Map<string, Amounts>()
@@ -231,7 +231,7 @@ function added(a: Amounts, b: Amounts): Amounts {
 function longestPath(
   { order, dependencies: { starts, items } }: Plan,
   runs: (node: number) => boolean,
-  timeOf: (node: number) => number,
+  nodeTime: (node: number) => number,
 ): readonly number[] {
   const best = new Map<number, { readonly time: number; readonly length: number; readonly before: number }>()
   let last = -1
@@ -246,7 +246,7 @@ function longestPath(
     for (let i = starts[node]!; i < starts[node + 1]!; i++)
       if (best.has(items[i]!) && (before === -1 || isLonger(items[i]!, before))) before = items[i]!
     const { time = 0, length = 0 } = best.get(before) ?? {}
-    best.set(node, { time: time + timeOf(node), length: length + 1, before })
+    best.set(node, { time: time + nodeTime(node), length: length + 1, before })
     if (last === -1 || isLonger(node, last)) last = node
   }
   const path: number[] = []

@@ -54,8 +54,8 @@ export function checkForkRequest(request: ForkRequest): void {
       wrong("confirm.unknown must be true or false")
   }
   if (request.input !== undefined) mustBeJson("input", request.input)
-  for (const [node, override] of entriesOf("overrides", overrides)) checkOverride(node, override)
-  for (const [node, list] of entriesOf("items", items))
+  for (const [node, override] of readEntries("overrides", overrides)) checkOverride(node, override)
+  for (const [node, list] of readEntries("items", items))
     if (
       !Array.isArray(list) ||
       list.length === 0 ||
@@ -64,7 +64,7 @@ export function checkForkRequest(request: ForkRequest): void {
       wrong(`items.${node} must be a list of the indexes of items, from 0`)
 }
 
-function entriesOf(what: string, given: unknown): [string, unknown][] {
+function readEntries(what: string, given: unknown): [string, unknown][] {
   if (given === undefined) return []
   if (!isObject(given)) wrong(`${what} must be an object by node`)
   return Object.entries(given)

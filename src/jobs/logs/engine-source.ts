@@ -4,7 +4,7 @@ import type { LogExtent } from "../../journal/port/logs.ts"
 import { logLevels } from "../../log.ts"
 import type { EventPlace } from "../event-page.ts"
 import { engineLine } from "./engine-lines.ts"
-import { fenceIn, positionsOf } from "./fences.ts"
+import { fenceIn, nodePositions } from "./fences.ts"
 import { type HandlerHead, type HandlerLines, rowQuery } from "./handler-source.ts"
 import type { LogFilter, LogParts } from "./logs.ts"
 import { type Begun, isLater, isSelected, leastLevel, type Position, type Unplaced } from "./selection.ts"
@@ -147,7 +147,7 @@ export class EngineLines {
   async #hasStarted({ nodeId, item, fence }: HandlerHead["row"]): Promise<boolean> {
     const seq = this.#entries.at(-1)?.event.seq ?? this.#after.seq
     const state = await this.#parts.state(this.#jobId, seq)
-    const node = positionsOf(state.graph).get(nodeId)!
+    const node = nodePositions(state.graph).get(nodeId)!
     if (fenceIn(state, node, item >= 0 ? item : undefined) !== fence) return false
     return (item >= 0 ? state.lists.get(node)!.state.startedAt[item]! : state.startedAt[node]!) > 0
   }
@@ -156,7 +156,7 @@ export class EngineLines {
     const query = { after: this.#end, limit: EVENTS, maxBytes: BYTES, withFences: true }
     const { events, next, fences } = await this.#parts.events(this.#jobId, query)
     this.#read += events.length
-    const entries = events.map((event, n) => ({ event, role: roleOf(event), fence: fences?.[n] }))
+    const entries = events.map((event, n) => ({ event, role: eventRole(event), fence: fences?.[n] }))
     const hasRows = await this.#hasStoredRows()
     const asked = entries.filter(
       ({ event, role, fence }) =>
@@ -168,7 +168,7 @@ export class EngineLines {
     const attempts = asked.map(({ event, fence }) => {
       const { node, item = -1 } = event
       const runId = loggedOf(event)?.run
-      return { nodeId: node!, item, fence: fence!, attempt: attemptOf(event) ?? 0, runId }
+      return { nodeId: node!, item, fence: fence!, attempt: eventAttempt(event) ?? 0, runId }
     })
     const found = asked.length === 0 ? [] : await this.#parts.journal.logs.extents(this.#jobId, attempts)
     const extents = new Map(asked.map(({ event }, n) => [event, found[n]!]))
@@ -201,7 +201,9 @@ export class EngineLines {
     const { node, item, attempt } = this.#filter
     if (node !== undefined && event.node !== node) return false
     if (item !== undefined && (event.item ?? -1) !== item) return false
-    return (attempt === undefined || attemptOf(event) === attempt) && !isLater(timeOf(event), this.#filter)
+    return (
+      (attempt === undefined || eventAttempt(event) === attempt) && !isLater(eventTime(event), this.#filter)
+    )
   }
 
   #line(entry: Entry): Unplaced | null {
@@ -212,10 +214,10 @@ export class EngineLines {
     const lost = missingLines(entry)
     const level = lost > 0 && line.level === "info" ? "warn" : line.level
     if (logLevels.indexOf(level) < this.#least) return null
-    const attempt = attemptOf(event)
+    const attempt = eventAttempt(event)
     const isAgain = role === "start" && extent?.isRepeated === true
     return {
-      ...{ at: timeOf(event), level, source: "engine", node: event.node! },
+      ...{ at: eventTime(event), level, source: "engine", node: event.node! },
       ...(event.item !== undefined && { item: event.item }),
       ...(attempt !== undefined && { attempt }),
       message: isAgain ? line.message.replace("started", "started again") : line.message,
@@ -224,7 +226,7 @@ export class EngineLines {
   }
 }
 
-function roleOf({ node, type, payload }: JobEvent): Role {
+function eventRole({ node, type, payload }: JobEvent): Role {
   if (node === undefined) return null
   switch (type.replace(/^item\./, "node.")) {
     case "node.queued":
@@ -254,13 +256,13 @@ function loggedOf({ payload }: JobEvent): { readonly lines: number; readonly run
 }
 
 /** A start may be stored seconds later. */
-function timeOf(event: JobEvent): number {
+function eventTime(event: JobEvent): number {
   const { at, payload } = event
   const { started_at } = payload
-  return roleOf(event) === "start" && typeof started_at === "number" ? started_at : at
+  return eventRole(event) === "start" && typeof started_at === "number" ? started_at : at
 }
 
 /** The event of a retry has the number of the next attempt; its line is about the one that failed. */
-function attemptOf({ attempt, payload }: JobEvent): number | undefined {
+function eventAttempt({ attempt, payload }: JobEvent): number | undefined {
   return attempt !== undefined && payload.reason === "retry" ? Math.max(1, attempt - 1) : attempt
 }

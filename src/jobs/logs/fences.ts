@@ -24,7 +24,7 @@ export class Fences {
   of({ node: id, item, type }: JobEvent): number | undefined {
     if (id === undefined) return undefined
     const fact = this.#fact
-    const node = positionsOf(this.#state.graph).get(id)!
+    const node = nodePositions(this.#state.graph).get(id)!
     if ("attempt" in fact && fact.node === node && ("item" in fact ? fact.item : undefined) === item)
       return fact.attempt
     const isOfLost = type === "attempt.lost" || /\.running$/.test(type)
@@ -39,7 +39,7 @@ export function fenceIn(state: JobState, node: number, item: number | undefined)
 
 const known = new WeakMap<Graph, ReadonlyMap<string, number>>()
 
-export function positionsOf(graph: Graph): ReadonlyMap<string, number> {
+export function nodePositions(graph: Graph): ReadonlyMap<string, number> {
   const found = known.get(graph) ?? new Map(graph.nodes.map(({ id }, position) => [id, position]))
   known.set(graph, found)
   return found

@@ -23,7 +23,7 @@ import { nextTurnIfLate } from "../../turns.ts"
 import { type EventPage, type EventPageQuery, eventPage } from "../event-page.ts"
 import type { History } from "../history.ts"
 import { EngineLines, isBefore } from "./engine-source.ts"
-import { positionsOf } from "./fences.ts"
+import { nodePositions } from "./fences.ts"
 import { HandlerLines, handlerLine, MAX_ROWS, ROWS, rowQuery } from "./handler-source.ts"
 import { type Begun, isLater, isSelected, leastLevel, type Position, type Unplaced } from "./selection.ts"
 import { WebhookLines } from "./webhook-lines.ts"
@@ -112,7 +112,7 @@ export class JobLogs {
   async checkNode(jobId: string, node: string | undefined): Promise<void> {
     if (node === undefined) return
     const { graph } = await this.#parts.state(jobId, -1)
-    if (!positionsOf(graph).has(node))
+    if (!nodePositions(graph).has(node))
       throw new UmbraError("E310", `Job ${jobId} has no node "${node}". Its graph lists its nodes.`)
   }
 
@@ -130,7 +130,7 @@ export class JobLogs {
     const bound = () => formatPosition({ ...engine.position, ...handler.position, ...webhooks.position })
     let bytes = 0
     const add = (line: Unplaced) => {
-      bytes += sizeOf(line)
+      bytes += measureLine(line)
       lines.push({ id: bound(), ...line })
     }
     while (lines.length < query.limit && bytes <= PAGE_BYTES) {
@@ -193,7 +193,7 @@ export class JobLogs {
         const end = stored.position === row ? line - 1 : undefined
         for (const found of matchingLines(stored, query, end).reverse()) {
           lines.push(found)
-          bytes += sizeOf(found)
+          bytes += measureLine(found)
           if (lines.length === query.limit || bytes > PAGE_BYTES) return page(found.id)
         }
         ;[row, line] = [stored.position, 1]
@@ -219,7 +219,7 @@ function matchingLines(row: LogRow, filter: LogFilter, end: number | undefined):
   return first === undefined || lost === 0 ? found : [{ ...first, lost }, ...others]
 }
 
-function sizeOf({ message, fields }: Unplaced): number {
+function measureLine({ message, fields }: Unplaced): number {
   return message.length + (fields === undefined ? 0 : JSON.stringify(fields).length)
 }
 

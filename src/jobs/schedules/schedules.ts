@@ -168,7 +168,7 @@ export class ScheduleRequests {
     const row = await this.#read(name, owner)
     const shown = summary(row)
     if (shown.problem !== undefined) return { ...shown, next_ticks: [] }
-    const rules = scheduleRules(row.id, documentOf(row))
+    const rules = scheduleRules(row.id, parseStoredSchedule(row))
     const after = Math.max(row.lastTick, row.pausedAt === null ? 0 : this.#parts.now())
     return { ...shown, next_ticks: await shownTicks(rules, after) }
   }
@@ -224,7 +224,7 @@ export class ScheduleRequests {
   ): Promise<{ readonly job_id: string }> {
     const { journal, submit, now, fired } = this.#parts
     const row = await this.#read(name, owner)
-    const { workflow, input, labels, priority, ttl_seconds: ttlSeconds } = documentOf(row)
+    const { workflow, input, labels, priority, ttl_seconds: ttlSeconds } = parseStoredSchedule(row)
     const at = now()
     const options = { owner, labels, priority, ttlSeconds, submittedBy }
     const { jobId } = await submit(workflow, renderInput(input, name, at), options, admit)
@@ -347,7 +347,10 @@ export class ScheduleRequests {
     const text = document === undefined ? row.document : JSON.stringify(document)
     const isChanged = await journal.schedules.change({
       ...{ id, revision, document: text, updatedAt: at, pausedAt, lastTick },
-      nextAt: pausedAt === null ? nextFire(scheduleRules(id, document ?? documentOf(row)), lastTick) : null,
+      nextAt:
+        pausedAt === null
+          ? nextFire(scheduleRules(id, document ?? parseStoredSchedule(row)), lastTick)
+          : null,
       dropsQueued: pausedAt !== null,
     })
     if (isChanged) firing.changed(row.partition)
@@ -382,7 +385,7 @@ function timing({ cron, zone, every, start, end, jitter_seconds: jitter }: Sched
   return JSON.stringify([cron, zone, every, start, end, jitter])
 }
 
-function documentOf(row: ScheduleRow): ScheduleDocument {
+function parseStoredSchedule(row: ScheduleRow): ScheduleDocument {
   return parseSchedule(JSON.parse(row.document))
 }
 
@@ -392,7 +395,7 @@ function shownDocument(row: ScheduleRow): {
   readonly problem?: string
 } {
   try {
-    return { document: documentOf(row) }
+    return { document: parseStoredSchedule(row) }
   } catch (error) {
     if (!(error instanceof UmbraError)) throw error
     return { document: knownFields(JSON.parse(row.document)), problem: error.message }

@@ -59,7 +59,7 @@ export interface ReasonGroup {
 }
 
 /** null: the node has ended. */
-export function reasonOf(node: NodeView): NodeReason | null {
+export function waitReason(node: NodeView): NodeReason | null {
   switch (node.status) {
     case "COMPLETED":
     case "SKIPPED":
@@ -166,7 +166,7 @@ export function chainFrom(start: NodeView, nodes: ReadonlyMap<string, NodeView>)
 }
 
 /** Since when the node waits for this, as far as the graph tells. */
-export function sinceOf(node: NodeView): number | null {
+export function waitStart(node: NodeView): number | null {
   const { status, waiting_on, queued_at, started_at, duration_ms } = node
   if (waiting_on?.kind === "paused") return waiting_on.at
   if (status === "RUNNING") return started_at
@@ -182,8 +182,8 @@ const queues: ReadonlySet<ReasonKind> = new Set([
 /** Part of the run of a node. */
 const runs: ReadonlySet<ReasonKind> = new Set(["running", "timer", "signal", "provider", "child", "items"])
 
-/** What the time since `sinceOf` is compared with; null: other nodes, retries and people decide how long it takes. */
-export function usualOf(
+/** What the time since `waitStart` is compared with; null: other nodes, retries and people decide how long it takes. */
+export function usualWait(
   kind: ReasonKind,
   { count, failed, queued_ms, duration_ms }: NodeStatistics,
 ): UsualWait | null {
@@ -198,7 +198,7 @@ export interface UsualWait extends Percentiles {
 }
 
 /** When the wait ends by itself; null: it does not, or this is not known. */
-export function untilOf({ waiting_on }: NodeView): number | null {
+export function waitEnd({ waiting_on }: NodeView): number | null {
   switch (waiting_on?.kind) {
     case "retry":
       return waiting_on.at

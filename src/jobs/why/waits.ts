@@ -151,7 +151,7 @@ function add(groups: Map<string, Gathered>, view: WhyView, workflow: string): vo
 function causes({ reasons, routes }: WhyView): Found[] {
   const ofNodes = reasons
     .filter(({ kind, count }) => !noCause.has(kind) && count > 0)
-    .map(reason => ({ ...reason, subject: subjectOf(reason), node: reason.nodes[0]! }))
+    .map(reason => ({ ...reason, subject: findSubject(reason), node: reason.nodes[0]! }))
   const ofRoutes = (routes ?? [])
     .filter(({ kind }) => kind === "breaker" || kind === "backpressure")
     .map(({ route, queued, ...said }) => ({
@@ -162,7 +162,7 @@ function causes({ reasons, routes }: WhyView): Found[] {
 }
 
 /** What nodes with the same reason have in common, as `details` names it. */
-function subjectOf({ details }: WhyReason): string {
+function findSubject({ details }: WhyReason): string {
   const { provider, handler, name, pipeline } = details
   return [provider, handler, name, pipeline].find(text => typeof text === "string") ?? ""
 }

@@ -3,6 +3,7 @@
  * is computed from the job's graph and its live overlay, which the owner of its partition provides.
  */
 import type { JsonObject } from "../../core/json.ts"
+import { valueIn } from "../../core/maps.ts"
 import { decodeProgress, unsettled } from "../../core/pipeline/progress.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { withLive } from "../../core/view/live-view.ts"
@@ -24,11 +25,11 @@ import {
   type NodeReason,
   type ReasonGroup,
   type ReasonKind,
-  reasonOf,
-  sinceOf,
   type UsualWait,
-  untilOf,
-  usualOf,
+  usualWait,
+  waitEnd,
+  waitReason,
+  waitStart,
 } from "./reasons.ts"
 import { type ExecutionFacts, type RouteReason, routeReasons } from "./routes.ts"
 import {
@@ -132,7 +133,7 @@ interface Shown {
   /** No live engine owns the job. */
   readonly isAway?: boolean
   /** Absent: for a past moment. */
-  readonly usualOf?: UsualOf
+  readonly findUsual?: FindUsual
   /** Items of `for_each` that wait have reasons of their own. */
   readonly byItem?: boolean
 }
@@ -142,7 +143,7 @@ type ItemNode = NodeView & { readonly index?: number }
 
 /** By node: how long nodes of the workflow usually wait and run. */
 type Usual = ReadonlyMap<string, NodeStatistics>
-type UsualOf = (row: JobRow) => Promise<Usual>
+type FindUsual = (row: JobRow) => Promise<Usual>
 
 const notRecorded = [
   "which handlers ran for less than a second",
@@ -163,14 +164,11 @@ export class Why {
 
   /** Why unfinished jobs make no progress, by cause. Child jobs are jobs of their own here. */
   waits(request: WaitsRequest): Promise<WaitPage> {
-    const known = new Map<string, ReturnType<UsualOf>>()
-    const usualOf: UsualOf = row => {
-      const key = JSON.stringify([row.owner, row.workflow])
-      const found = known.get(key) ?? this.#usual(row)
-      known.set(key, found)
-      return found
-    }
-    const why = (id: string) => this.#now(id, undefined, MAX_DEPTH, { usualOf, byItem: true }).catch(notFound)
+    const known = new Map<string, ReturnType<FindUsual>>()
+    const findUsual: FindUsual = row =>
+      valueIn(known, JSON.stringify([row.owner, row.workflow]), () => this.#usual(row))
+    const why = (id: string) =>
+      this.#now(id, undefined, MAX_DEPTH, { findUsual, byItem: true }).catch(notFound)
     return waitPage({ ...this.#parts, why }, request)
   }
 
@@ -178,7 +176,7 @@ export class Why {
     jobId: string,
     node: string | undefined,
     depth: number,
-    { usualOf = row => this.#usual(row), byItem = false }: Pick<Shown, "usualOf" | "byItem"> = {},
+    { findUsual = row => this.#usual(row), byItem = false }: Pick<Shown, "findUsual" | "byItem"> = {},
   ): Promise<WhyView> {
     const { queries, now, defect } = this.#parts
     let row = await queries.row(jobId)
@@ -196,7 +194,7 @@ export class Why {
     const isAway = graph.nodes.some(({ waiting_on }) => waiting_on?.kind === "start_time")
       ? await queries.isAway(jobId)
       : false
-    const shown = { row, graph, at: graph.live?.at ?? now(), past: false, isAway, usualOf, byItem }
+    const shown = { row, graph, at: graph.live?.at ?? now(), past: false, isAway, findUsual, byItem }
     const view = await this.#view(shown, node, depth)
     if (graph.routes === undefined || jobHasEnded(graph.status)) return view
     const { pipeline } = await this.#parts.plans.get(row.owner, row.workflow, row.workflowVersion)
@@ -239,7 +237,7 @@ export class Why {
       return { ...head, sentence, action: null, reasons: [], chain: [] }
     }
     const waiting = reasons.filter(({ kind }) => kind !== "dependency" && kind !== "running").length
-    const usual = await shown.usualOf?.(row)
+    const usual = await shown.findUsual?.(row)
     // Jobs of one workflow wait for the same statistics, and would continue together.
     await nextTurnIfLate()
     const groups = await Promise.all(
@@ -255,7 +253,7 @@ export class Why {
       end === undefined || first.kind !== "dependency" || causes.length < 2
         ? first
         : await this.#reason({ ...end, nodes: [end.node] }, shown, { waiting: 1, usual, depth })
-    const isOfChild = end?.kind === "child" && cause.child?.job_id === childOf(end.node)
+    const isOfChild = end?.kind === "child" && cause.child?.job_id === awaitedChild(end.node)
     const chain = [...causes, ...(isOfChild ? cause.child!.chain : [])]
     const said =
       cause === first ? first : { ...cause, sentence: `${first.sentence} The cause: ${cause.sentence}` }
@@ -273,7 +271,8 @@ export class Why {
       const { items } = await this.#parts.queries.items(jobId, node.id, { limit: MANY_ITEMS })
       const waiting = items.flatMap(({ index, item: _, ...task }) =>
         task.status === "WAITING" || kind === "items"
-          ? (reasonOf({ id: node.id, handler: node.handler, incoming: 0, ...task, index } as ItemNode) ?? [])
+          ? (waitReason({ id: node.id, handler: node.handler, incoming: 0, ...task, index } as ItemNode) ??
+            [])
           : [],
       )
       const told = waiting.filter(({ node: { waiting_on } }) => waiting_on !== null)
@@ -307,10 +306,10 @@ export class Why {
       nodes: group.nodes.slice(0, MANY_NODES).map(({ id }) => id),
       ...said,
       action: child?.action ?? said.action,
-      since: earliest(group.nodes.map(sinceOf)),
-      until: earliest(group.nodes.map(untilOf)),
+      since: earliest(group.nodes.map(waitStart)),
+      until: earliest(group.nodes.map(waitEnd)),
       details: details(first, facts),
-      usual: known === undefined ? null : usualOf(group.kind, known),
+      usual: known === undefined ? null : usualWait(group.kind, known),
       child,
       item: (first as ItemNode).index,
     }
@@ -393,7 +392,7 @@ export class Why {
   }
 }
 
-function childOf({ waiting_on }: NodeView): string | undefined {
+function awaitedChild({ waiting_on }: NodeView): string | undefined {
   return waiting_on?.kind === "child" ? waiting_on.job_id : undefined
 }
 
@@ -418,7 +417,7 @@ function stoppedBy(graph: GraphView, { reasons, action }: WhyView): ExecutionFac
 
 /** The reason of a node, with what the graph alone does not contain. */
 function explained(node: NodeView, { row, graph, at, past, isAway = false }: Shown): NodeReason | null {
-  const reason = reasonOf(node)
+  const reason = waitReason(node)
   if (reason === null || past) return reason
   const { kind } = reason
   if (kind === "dependency" || kind === "owner_away") return reason
@@ -427,7 +426,7 @@ function explained(node: NodeView, { row, graph, at, past, isAway = false }: Sho
   const isRun = kind === "running" && live?.nodes.some(({ id }) => id === node.id) === true
   if (isRun) return reason
   if (live?.engine === "store_away") return { ...reason, kind: "store_away" }
-  const isDue = kind === "start_time" && untilOf(node)! <= at
+  const isDue = kind === "start_time" && waitEnd(node)! <= at
   const isReady = kind === "worker" || kind === "running" || isDue
   if (isReady && (live === null || live === undefined || (isDue && isAway)))
     return { ...reason, kind: "owner_away" }

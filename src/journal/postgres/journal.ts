@@ -12,7 +12,7 @@ import {
   type ScannedJobs,
   type ScanQuery,
 } from "../list-jobs.ts"
-import { firstIdOf, firstPlaceAt, MarkWriter, purgedMarks, WRITERS } from "../marks.ts"
+import { firstBucketId, firstPlaceAt, MarkWriter, purgedMarks, WRITERS } from "../marks.ts"
 import type * as port from "../port/journal.ts"
 import { type ListedJob, listedJob, messageRow, type StoredMessage } from "../rows.ts"
 import { BEFORE_ALL, BEFORE_ALL_ENDED, NO_LIMIT, RESTORED_EPOCHS } from "../values.ts"
@@ -125,7 +125,7 @@ export class SqlJournal extends SqlStore implements port.Journal, ListedStore {
   }
 
   async listedPlaces(query: PlacesQuery) {
-    const values = { ...query, beforeId: firstIdOf(query.before / WRITERS) }
+    const values = { ...query, beforeId: firstBucketId(query.before / WRITERS) }
     return (await this.database.query<{ place: number }>("listedPlaces", values)).map(({ place }) => place)
   }
 

@@ -10,9 +10,9 @@ import type {
   WebhookEventRow,
 } from "../port/providers.ts"
 import {
+  distinctPartitions,
   itemColumn,
   keyed,
-  partitionsOf,
   providerOverview,
   type StoredOverview,
   type StoredSlot,
@@ -68,7 +68,7 @@ export class SqlProviderStore extends SqlStore implements ProviderStore {
   }
 
   #notifyPartitions(granted: readonly { readonly partition: number }[]): readonly number[] {
-    const partitions = partitionsOf(granted)
+    const partitions = distinctPartitions(granted)
     if (partitions.length > 0) this.#notify(partitions)
     return partitions
   }

@@ -106,10 +106,10 @@ function checkJob({ output, error, labels }: port.JobChange): void {
 }
 
 const INSERT_JOB = `
-insert into jobs (${jobKeys.map(columnOf).join(", ")}) values (${jobKeys.map(() => "?").join(", ")})
+insert into jobs (${jobKeys.map(columnName).join(", ")}) values (${jobKeys.map(() => "?").join(", ")})
 on conflict (id) do nothing`
 
-function columnOf(key: string): string {
+function columnName(key: string): string {
   return key.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 }
 

@@ -79,10 +79,10 @@ export interface SentError {
 export function sentError(error: unknown, label: string): SentError {
   const classified = classify(error, label) as UmbraError
   const { code, message, details } = classified
-  return { kind: kindOf(classified), code, message, details }
+  return { kind: errorKind(classified), code, message, details }
 }
 
-function kindOf(error: UmbraError): SentError["kind"] {
+function errorKind(error: UmbraError): SentError["kind"] {
   if (error instanceof JournalUnavailableError) return "unavailable"
   return error instanceof JournalDataError ? "data" : "other"
 }

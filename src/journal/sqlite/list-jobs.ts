@@ -1,6 +1,6 @@
 /** What a page of a list reads (journal/list-jobs.ts), and the removal of marks that no job needs. */
 import type { PlacesQuery, ScannedJobs, ScanQuery } from "../list-jobs.ts"
-import { bucketOf, firstIdOf, firstPlaceAt, purgedMarks, WRITERS } from "../marks.ts"
+import { firstBucketId, firstPlaceAt, parseBucket, purgedMarks, WRITERS } from "../marks.ts"
 import type * as port from "../port/journal.ts"
 import { type ListedJob, listedJob } from "../rows.ts"
 import type { Connection } from "./database.ts"
@@ -18,7 +18,7 @@ export const LISTED_COLUMNS = `${JOB_COLUMNS},
   octet_length(output) > ${LISTED_OUTPUT_BYTES} as isLarge`
 
 export function listedPlaces(connection: Connection, query: PlacesQuery): number[] {
-  const { marks, unfinishedOf, before, limit } = query
+  const { marks, unfinishedOwners, before, limit } = query
   const entries = "select place from job_marks where mark = ? and place < ? order by place desc limit ?"
   const unfinished = `select id from jobs indexed by jobs_unfinished
     where owner = ? and finished_at is null and id < ? order by id desc limit ?`
@@ -26,10 +26,10 @@ export function listedPlaces(connection: Connection, query: PlacesQuery): number
     ...marks.flatMap(mark =>
       connection.all<{ place: number }>(entries, mark, before, limit).map(({ place }) => place),
     ),
-    ...unfinishedOf.flatMap(owner =>
+    ...unfinishedOwners.flatMap(owner =>
       connection
-        .all<{ id: string }>(unfinished, owner, firstIdOf(before / WRITERS), limit)
-        .map(({ id }) => bucketOf(id) * WRITERS),
+        .all<{ id: string }>(unfinished, owner, firstBucketId(before / WRITERS), limit)
+        .map(({ id }) => parseBucket(id) * WRITERS),
     ),
   ]
   return found.sort((a, b) => b - a).slice(0, limit)
@@ -120,5 +120,5 @@ export function purgeMarks(
 
 function hasJobs(connection: Connection, bucket: number): boolean {
   const sql = "select 1 from jobs where id >= ? and id < ? limit 1"
-  return connection.get(sql, firstIdOf(bucket), firstIdOf(bucket + 1)) !== undefined
+  return connection.get(sql, firstBucketId(bucket), firstBucketId(bucket + 1)) !== undefined
 }

@@ -6,7 +6,7 @@
  */
 
 import { ARTIFACT_MARK, artifactsInText } from "../../core/artifacts.ts"
-import { nameOf } from "../../core/pipeline/settled.ts"
+import { formatMessageKey } from "../../core/pipeline/settled.ts"
 import { type AttemptRow, attemptRows, lineageRows } from "../lineage.ts"
 import {
   CLAIM_PAGE,
@@ -293,7 +293,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
   /** Skips a dead letter that another job has, unless that job does not exist after `claimMs`. */
   claimDeadLetters(claim: Argument<"claimDeadLetters"> & { readonly keys: readonly MessageKey[] }): number {
     const { execution, keys, replayedBy, at, claimMs, bodies = [] } = claim
-    const bodyOf = new Map(bodies.map(edited => [nameOf(edited), json(edited.body)]))
+    const editedBodies = new Map(bodies.map(edited => [formatMessageKey(edited), json(edited.body)]))
     return this.connection.transaction(() => {
       const { statement: mark } = this.connection.prepare(
         `update pipeline_parked set replayed_by = ?1, replayed_at = ?2, replay_body = ?7
@@ -308,7 +308,7 @@ export class SqlitePipelines extends SqliteStore implements Omit<Sync<PipelineSt
            )`,
       )
       for (const { route, seq } of keys) {
-        const body = bodyOf.get(nameOf({ route, seq })) ?? null
+        const body = editedBodies.get(formatMessageKey({ route, seq })) ?? null
         mark.run(replayedBy, at, execution, route, seq, at - claimMs, body)
       }
       const sql = "select count(*) as count from pipeline_parked where replayed_by = ? and execution = ?"

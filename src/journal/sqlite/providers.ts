@@ -20,8 +20,8 @@ import type {
   WebhookEventRow,
 } from "../port/providers.ts"
 import {
+  distinctPartitions,
   keyed,
-  partitionsOf,
   providerOverview,
   type StoredHolder,
   type StoredSlot,
@@ -35,8 +35,8 @@ import {
   HAS_OPERATION,
   isHeld,
   type KeyRow,
-  positionOf,
   sendNotice,
+  slotPosition,
 } from "./slots.ts"
 
 type Argument<Verb extends keyof ProviderStore> = Parameters<ProviderStore[Verb]>[0]
@@ -58,7 +58,7 @@ export class SqliteProviders extends SqliteStore implements Sync<ProviderStore> 
       const held = requests.filter(request => isHeld(connection, terms, request))
       const asked = new Set(requests.map(slotName))
       const others = granted.filter(slot => !asked.has(slotName(slot)))
-      return { held: held.map(keyOf), notified: partitionsOf(others) }
+      return { held: held.map(slotKey), notified: distinctPartitions(others) }
     })
     this.#notify(answer.notified)
     return answer
@@ -66,7 +66,7 @@ export class SqliteProviders extends SqliteStore implements Sync<ProviderStore> 
 
   grantSlots(terms: SlotTerms): readonly number[] {
     const connection = this.connection
-    return this.#notify(connection.transaction(() => partitionsOf(grantSlots(connection, terms, []))))
+    return this.#notify(connection.transaction(() => distinctPartitions(grantSlots(connection, terms, []))))
   }
 
   #notify(partitions: readonly number[]): readonly number[] {
@@ -104,7 +104,7 @@ export class SqliteProviders extends SqliteStore implements Sync<ProviderStore> 
   }
 
   slotPosition(slot: SlotKey & { readonly provider: string }): number | null {
-    return positionOf(this.connection, slot)
+    return slotPosition(this.connection, slot)
   }
 
   claimOperation(claim: Argument<"claimOperation">): boolean {
@@ -367,7 +367,7 @@ interface Submission {
   readonly owner: string
 }
 
-function keyOf({ jobId, node, item }: SlotKey): SlotKey {
+function slotKey({ jobId, node, item }: SlotKey): SlotKey {
   return item === undefined ? { jobId, node } : { jobId, node, item }
 }
 

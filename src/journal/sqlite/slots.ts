@@ -203,7 +203,7 @@ function lastTurn(connection: Connection, provider: string): number {
 }
 
 /** From 1, in the order of the grants; null: it does not wait. */
-export function positionOf(
+export function slotPosition(
   connection: Connection,
   slot: SlotKey & { readonly provider: string },
 ): number | null {

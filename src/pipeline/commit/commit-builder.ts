@@ -74,19 +74,19 @@ export class CommitBuilder implements Rows {
 
   /** Adds a message that is not delivered again, taken from the queue or from the retries. */
   giveUp({ attempts = 0, ...key }: MessageKey & { readonly attempts?: number }, fault: Fault): void {
-    const { progress, plan } = this.#routeOf(key)
+    const { progress, plan } = this.#findRoute(key)
     if (progress.settled.has(key.seq)) progress.waiting -= 1
     else progress.settled.add(key.seq)
     if (!plan.deadLetter) this.#failJob(key, progress, fault)
     this.#park(key, { attempts, dueAt: plan.deadLetter ? null : this.#now, fault })
   }
 
-  #routeOf({ route }: MessageKey): { readonly plan: RoutePlan; readonly progress: RouteProgress } {
+  #findRoute({ route }: MessageKey): { readonly plan: RoutePlan; readonly progress: RouteProgress } {
     return { plan: this.#plan.routes[route]!, progress: this.#progress.routes[route]! }
   }
 
   #acknowledge(delivery: Delivery): void {
-    const { progress } = this.#routeOf(delivery)
+    const { progress } = this.#findRoute(delivery)
     progress.done += 1
     if (delivery.dueAt !== null) {
       progress.waiting -= 1
@@ -95,7 +95,7 @@ export class CommitBuilder implements Rows {
   }
 
   #fail(delivery: Delivery, invocations: readonly Invocation[], fault: Fault): void {
-    const { plan, progress } = this.#routeOf(delivery)
+    const { plan, progress } = this.#findRoute(delivery)
     const attempts = delivery.attempts + 1
     this.#record(delivery, invocations, null)
     progress.failedTries += 1

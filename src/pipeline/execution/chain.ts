@@ -30,7 +30,7 @@ export interface ExecutionContext {
   readonly isSure: () => boolean
   readonly after: (ms: number, fire: () => void) => () => void
   readonly submit: (workflow: string, input: Json | undefined, key: string) => Promise<string>
-  readonly nameOf: (key: MessageKey) => string
+  readonly formatKey: (key: MessageKey) => string
   /** Why the owner of the job cannot refer to these artifacts; null: it can. */
   readonly artifactFault: (hashes: readonly string[]) => Promise<Fault | null>
 }

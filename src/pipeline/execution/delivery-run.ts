@@ -87,7 +87,7 @@ export class DeliveryRun implements ActiveDelivery {
   }
 
   get id(): string {
-    this.#id ??= this.chain.context.nameOf(this.delivery)
+    this.#id ??= this.chain.context.formatKey(this.delivery)
     return this.#id
   }
 
@@ -276,11 +276,11 @@ export class DeliveryRun implements ActiveDelivery {
         "E703",
         `Adapter "${this.chain.adapters[adapter]!.type}" emitted a message of kind "${kind}", and route "${this.chain.plan.name}" has no outbound queue for it.`,
       )
-    this.#send({ route, adapter, body: this.#textOf(body), isContinuation: false })
+    this.#send({ route, adapter, body: this.#checkedText(body), isContinuation: false })
   }
 
   continueWith(body: Json, adapter: number): void {
-    this.#send({ route: this.chain.route, adapter, body: this.#textOf(body), isContinuation: true })
+    this.#send({ route: this.chain.route, adapter, body: this.#checkedText(body), isContinuation: true })
   }
 
   #send(emitted: Emitted): void {
@@ -295,14 +295,14 @@ export class DeliveryRun implements ActiveDelivery {
     this.#emitted.push(emitted)
   }
 
-  #textOf(body: Json): string {
+  #checkedText(body: Json): string {
     const { redactor, context } = this.chain
     const checked = checkOutput(body, { maxBytes: context.settings.maxMessageBytes, what: "message" })
     return redactor === null ? checked.text : JSON.stringify(redactor.value(checked.value))
   }
 
   /** From here on the message is processed as part of another one, and shares its result. */
-  #asMemberOf(first: DeliveryRun, result: Ending["result"]): Member {
+  #toMember(first: DeliveryRun, result: Ending["result"]): Member {
     const end =
       "fault" in result
         ? ({ status: "failed", error: JSON.stringify(result.fault) } as const)
@@ -356,7 +356,7 @@ export class DeliveryRun implements ActiveDelivery {
     this.chain.ended(this, {
       delivery: this.delivery,
       invocations: this.#invocations,
-      members: this.members.map(member => member.#asMemberOf(this, result)),
+      members: this.members.map(member => member.#toMember(this, result)),
       result,
     })
   }
@@ -414,7 +414,7 @@ class AdapterCall implements AdapterContext {
 
   get parent(): string | null {
     const { parent } = this.#run.delivery
-    return parent === null ? null : this.#run.chain.context.nameOf(parent)
+    return parent === null ? null : this.#run.chain.context.formatKey(parent)
   }
 
   get idempotencyKey(): string {

@@ -8,8 +8,8 @@
  */
 
 import {
+  attemptName,
   type BrokerHost,
-  nameOf,
   type Outcome,
   type PipelineNeeds,
   type RunningTask,
@@ -21,7 +21,7 @@ import { type Fault, toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import { within } from "../../engine/clock.ts"
-import { partitionOf } from "../../engine/ids.ts"
+import { jobPartition } from "../../engine/ids.ts"
 import { JobArtifacts } from "../../engine/owner/job-artifacts.ts"
 import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import { UmbraError } from "../../errors.ts"
@@ -91,7 +91,7 @@ export class Executions implements TaskLane {
   }
 
   runningTask(task: TaskName): RunningTask | null {
-    const current = this.#current.get(nameOf(task))
+    const current = this.#current.get(attemptName(task))
     if (current === undefined) return null
     return { worker: this.#parts.host.id, ranMs: performance.now() - current.begunAt }
   }
@@ -104,7 +104,7 @@ export class Executions implements TaskLane {
   }
 
   dispatch(task: Task): void {
-    const key = nameOf(task)
+    const key = attemptName(task)
     if (this.#isDraining || this.#current.has(key)) return
     const current: Current = { task, run: null, isWanted: true, begunAt: performance.now() }
     this.#current.set(key, current)
@@ -117,12 +117,12 @@ export class Executions implements TaskLane {
   async #start(current: Current): Promise<void> {
     const { task } = current
     const { journal, plans, clock, settings, host, log } = this.#parts
-    const partition = partitionOf(task.jobId)
+    const partition = jobPartition(task.jobId)
     const epoch = host.epoch(partition)
     if (epoch === undefined || !current.isWanted) return
     const { pipeline } = await plans.get(task.owner, task.workflow, task.workflowVersion)
     if (pipeline === null) throw new UmbraError("E707", `Workflow "${task.workflow}" has no routes.`)
-    const execution = await this.#executionOf(task.jobId)
+    const execution = await this.#claimExecution(task.jobId)
     const row = await journal.readJob(task.jobId)
     const here = pipeline.routes.filter(({ runOn }) => runOn !== "workers")
     const secrets = await routeSecrets(here, this.#parts.secrets, task.owner)
@@ -191,7 +191,7 @@ export class Executions implements TaskLane {
     return new RemoteChain({ ...route, ...of, queue, lossLimit, workers }, events)
   }
 
-  async #executionOf(jobId: string) {
+  async #claimExecution(jobId: string) {
     const { journal, clock, settings } = this.#parts
     // An execution that has ended and is retried needs a place again.
     const limit = settings.maxExecutions
@@ -219,7 +219,7 @@ export class Executions implements TaskLane {
   #forget(current: Current, stop = (run: PipelineRun) => run.stop()): boolean {
     if (!current.isWanted) return false
     current.isWanted = false
-    this.#current.delete(nameOf(current.task))
+    this.#current.delete(attemptName(current.task))
     if (current.run !== null) this.#parts.metrics.ended(current.run)
     this.#end(current, current.run === null ? Promise.resolve() : stop(current.run))
     return true
@@ -239,7 +239,7 @@ export class Executions implements TaskLane {
   }
 
   suspend(task: TaskName): void {
-    const current = this.#current.get(nameOf(task))
+    const current = this.#current.get(attemptName(task))
     if (current === undefined) return
     this.#forget(current, run => {
       this.#suspended.add(run)
@@ -248,7 +248,7 @@ export class Executions implements TaskLane {
   }
 
   cancel(task: TaskName): void {
-    const current = this.#current.get(nameOf(task))
+    const current = this.#current.get(attemptName(task))
     if (current !== undefined) this.#forget(current)
   }
 

@@ -45,7 +45,7 @@ export class RemoteChain implements RouteChain {
     const { plan, position } = parts
     this.#parts = parts
     this.#events = events
-    this.#route = routeOf(plan, position)
+    this.#route = describeRoute(plan, position)
     this.breakers = plan.adapters.map(() => (plan.breaker === null ? null : new Breaker(plan.breaker)))
   }
 
@@ -160,8 +160,8 @@ export class RemoteChain implements RouteChain {
       input: context.input,
       route: this.#route,
       message: delivery,
-      id: context.nameOf(delivery),
-      parent: delivery.parent === null ? null : context.nameOf(delivery.parent),
+      id: context.formatKey(delivery),
+      parent: delivery.parent === null ? null : context.formatKey(delivery.parent),
     }
   }
 
@@ -233,7 +233,7 @@ export function routeQueueName({ adapters }: RoutePlan, isBuiltin: (type: string
   return own === undefined ? builtinQueue : adapterQueue(own.type)
 }
 
-function routeOf(plan: RoutePlan, position: number): RouteCall["route"] {
+function describeRoute(plan: RoutePlan, position: number): RouteCall["route"] {
   return {
     name: plan.name,
     position,

@@ -57,7 +57,7 @@ async function runRoute(
     breaker: null,
   }
   const names = { input: call.input, job: call.job }
-  const secrets = await routeSecrets([plan], parts.secrets, ownerOf(call))
+  const secrets = await routeSecrets([plan], parts.secrets, jobOwner(call))
   const prepared = prepareRoute(plan, { adapters: parts.adapters, secrets, names })
   mustNotGather(prepared.adapters.map(({ adapter }) => adapter))
   let reporting: NodeJS.Timeout | undefined
@@ -96,7 +96,7 @@ function reporter(chain: Chain, seq: number, context: HandlerContext): () => voi
 }
 
 /** Set by the engine, which built `job` from the fields of the task. */
-const ownerOf = ({ job }: RouteCall) => (job as { readonly owner: string }).owner
+const jobOwner = ({ job }: RouteCall) => (job as { readonly owner: string }).owner
 
 function workerContext(
   { settings }: RouteWorkerParts,
@@ -105,7 +105,7 @@ function workerContext(
 ): ExecutionContext {
   return {
     jobId: context.jobId,
-    owner: ownerOf(call),
+    owner: jobOwner(call),
     pipeline: call.pipeline,
     input: call.input,
     signal: context.signal,
@@ -119,7 +119,7 @@ function workerContext(
       return () => clearTimeout(timer)
     },
     submit: () => Promise.reject(notOnWorkers("context.submit")),
-    nameOf: ({ route, seq }) =>
+    formatKey: ({ route, seq }) =>
       route === call.message.route && seq === call.message.seq ? call.id : (call.parent ?? call.id),
     // The engine checks what it gets.
     artifactFault: () => Promise.resolve(null),

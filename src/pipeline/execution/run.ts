@@ -58,7 +58,7 @@ export interface RunParts {
   /** The secrets that adapters of the routes in this process read. */
   readonly secrets: readonly Secret[]
   readonly storage: ExecutionStorage
-  readonly context: Omit<ExecutionContext, "storage" | "signal" | "settings" | "nameOf">
+  readonly context: Omit<ExecutionContext, "storage" | "signal" | "settings" | "formatKey">
   readonly random: () => number
   /** The number of process deaths during the tries of a message after which it is not tried again. */
   readonly lossLimit: number
@@ -123,7 +123,7 @@ export class PipelineRun {
       signal,
       submit: (workflow, input, key) =>
         waitForRoom(() => parts.context.submit(workflow, input, key), { ...parts.context, signal }),
-      nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
+      formatKey: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
     }
     this.#routes = plan.routes.map((_, position) => this.#routeAt(position, context))
     this.#commits = new GroupCommit({
@@ -158,7 +158,7 @@ export class PipelineRun {
     const plan = this.#parts.plan.routes[position]!
     return new RouteRun({
       ...{ position, plan, context, suspects: this.#suspects },
-      chain: this.#chainOf(position, context),
+      chain: this.#createChain(position, context),
       progress: this.#progress.routes[position]!,
       queue: {
         store,
@@ -174,7 +174,7 @@ export class PipelineRun {
     })
   }
 
-  #chainOf(position: number, context: ExecutionContext): (events: ChainEvents) => RouteChain {
+  #createChain(position: number, context: ExecutionContext): (events: ChainEvents) => RouteChain {
     const plan = this.#parts.plan.routes[position]!
     if (plan.runOn === "workers")
       return events => this.#parts.remoteChain({ position, plan, context }, events)

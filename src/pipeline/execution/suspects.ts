@@ -8,7 +8,7 @@
 
 import type { Fault } from "../../core/faults.ts"
 import type { PipelineProgress, RouteProgress, Suspicion } from "../../core/pipeline/progress.ts"
-import { nameOf } from "../../core/pipeline/settled.ts"
+import { formatMessageKey } from "../../core/pipeline/settled.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
 import type { Delivery } from "../commit/delivery.ts"
 import type { RunParts } from "./run.ts"
@@ -42,7 +42,7 @@ export class Suspects {
   }
 
   add(key: MessageKey, losses: number): void {
-    this.#losses.set(nameOf(key), losses)
+    this.#losses.set(formatMessageKey(key), losses)
   }
 
   addParked(until: number): void {
@@ -51,7 +51,7 @@ export class Suspects {
 
   has(delivery: Delivery): boolean {
     if (delivery.dueAt !== null && delivery.dueAt <= this.#parkedUntil) return true
-    return this.#losses.size > 0 && this.#losses.has(nameOf(delivery))
+    return this.#losses.size > 0 && this.#losses.has(formatMessageKey(delivery))
   }
 
   /** No other message may begin. */
@@ -64,7 +64,7 @@ export class Suspects {
    * at the same time.
    */
   try(delivery: Delivery, begin: Begin): void {
-    if ((this.#losses.get(nameOf(delivery)) ?? 0) === 0) this.#record(delivery, begin)
+    if ((this.#losses.get(formatMessageKey(delivery)) ?? 0) === 0) this.#record(delivery, begin)
     else {
       this.#queue.push({ delivery, begin })
       this.next()
@@ -75,14 +75,19 @@ export class Suspects {
   next(): void {
     if (this.#alone !== null || this.#queue.length === 0 || this.#parts.inHand() > this.#queue.length) return
     const { delivery, begin } = this.#queue.shift()!
-    this.#alone = nameOf(delivery)
+    this.#alone = formatMessageKey(delivery)
     this.#record({ ...delivery, isAlone: true }, begin)
   }
 
   #record(delivery: Delivery, begin: Begin): void {
     const { route, seq, attempts } = delivery
-    const losses = this.#losses.get(nameOf(delivery)) ?? 0
-    this.#announced.set(nameOf(delivery), { route, seq, losses, ...(attempts === 0 ? {} : { attempts }) })
+    const losses = this.#losses.get(formatMessageKey(delivery)) ?? 0
+    this.#announced.set(formatMessageKey(delivery), {
+      route,
+      seq,
+      losses,
+      ...(attempts === 0 ? {} : { attempts }),
+    })
     this.#begins.push(() => begin(delivery))
     this.#parts.announce()
   }
@@ -105,13 +110,13 @@ export class Suspects {
 
   /** The message has ended, with any result: the process did not crash. */
   clear(key: MessageKey): void {
-    this.#losses.delete(nameOf(key))
-    this.#leave(nameOf(key))
+    this.#losses.delete(formatMessageKey(key))
+    this.#leave(formatMessageKey(key))
   }
 
   /** The message is not tried now, but later. Others may be tried meanwhile, once that is stored. */
   putOff(key: MessageKey): void {
-    if (!this.#leave(nameOf(key))) return
+    if (!this.#leave(formatMessageKey(key))) return
     this.#isChanged = true
     this.#parts.announce()
   }

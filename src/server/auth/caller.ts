@@ -41,7 +41,7 @@ export interface Caller {
 }
 
 /** The owner whose jobs the caller may see, as part of a filter. */
-export function ownersOf({ owner, everyOwner }: Caller): { readonly owner?: string } {
+export function ownerFilter({ owner, everyOwner }: Caller): { readonly owner?: string } {
   return everyOwner ? {} : { owner }
 }
 
@@ -90,7 +90,7 @@ export interface Admitting {
   /** For every request, before its body is read. */
   readonly hook: onRequestHookHandler
   /** null: the request has neither a token nor a session, and the server is not open. */
-  readonly callerOf: (request: FastifyRequest) => Promise<Caller | null> | Caller
+  readonly identifyCaller: (request: FastifyRequest) => Promise<Caller | null> | Caller
   /** The caller that this token or JWT authenticates. */
   readonly callerWith: (request: FastifyRequest, token: string) => Promise<Caller>
 }
@@ -152,7 +152,7 @@ export function admission(options: Admission): Admitting {
     return caller === null ? null : lookingAt(request, caller)
   }
 
-  const callerOf: Admitting["callerOf"] = request => {
+  const identifyCaller: Admitting["identifyCaller"] = request => {
     const token = bearer(request.headers.authorization)
     return token === null && isOpen ? lookingAt(request, localCaller) : authenticated(request, token)
   }
@@ -162,7 +162,7 @@ export function admission(options: Admission): Admitting {
     mustNameOneHost(request)
     if (isOpen && !isSigned) mustComeFromHere(request, isFile === true)
     if (scope === "none" || request.is404) return done()
-    const caller = callerOf(request)
+    const caller = identifyCaller(request)
     if (caller instanceof Promise) return caller.then(found => admit(request, found, scope))
     admit(request, caller, scope)
     done()
@@ -183,7 +183,7 @@ export function admission(options: Admission): Admitting {
         `This request needs a token with scope ${scope ?? "admin"}; ${has(request.caller)}.`,
       )
   }
-  return { hook, callerOf, callerWith }
+  return { hook, identifyCaller, callerWith }
 }
 
 /**
@@ -321,7 +321,7 @@ export class Rate {
   #filled(key: string, perSecond: number): Bucket {
     const now = this.#now()
     const bucket = this.#buckets.get(key) ?? { left: burst(perSecond), at: now, perSecond }
-    bucket.left = leftOf(bucket, now)
+    bucket.left = tokensLeft(bucket, now)
     bucket.at = now
     if (this.#buckets.size > MANY) this.#forget(now)
     this.#buckets.set(key, bucket)
@@ -331,7 +331,7 @@ export class Rate {
   /** A full bucket has no information and is removed. */
   #forget(now: number): void {
     for (const [key, bucket] of this.#buckets)
-      if (leftOf(bucket, now) >= burst(bucket.perSecond)) this.#buckets.delete(key)
+      if (tokensLeft(bucket, now) >= burst(bucket.perSecond)) this.#buckets.delete(key)
     if (this.#buckets.size > MANY) this.#buckets.clear()
   }
 }
@@ -341,7 +341,7 @@ function burst(perSecond: number): number {
   return Math.max(1, 2 * perSecond)
 }
 
-function leftOf({ left, at, perSecond }: Bucket, now: number): number {
+function tokensLeft({ left, at, perSecond }: Bucket, now: number): number {
   return Math.min(burst(perSecond), left + ((now - at) / 1000) * perSecond)
 }
 

@@ -67,7 +67,7 @@ export interface JwtIssuer {
  * null: JWTs are off. All three settings are needed: without the audience, for example, a token that the issuer made for
  * any other service would be accepted.
  */
-export function jwtIssuerOf({ jwtIssuer, jwtAudience, jwksUrl }: JwtSettings): JwtIssuer | null {
+export function readJwtIssuer({ jwtIssuer, jwtAudience, jwksUrl }: JwtSettings): JwtIssuer | null {
   if (jwtIssuer === null && jwtAudience === null && jwksUrl === null) return null
   if (jwtIssuer !== null && jwtAudience !== null && jwksUrl !== null)
     return { issuer: jwtIssuer, audience: jwtAudience, keys: new URL(jwksUrl) }

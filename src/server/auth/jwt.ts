@@ -52,7 +52,7 @@ export class Jwts {
     const payload = await this.#verified(token)
     const until = (payload.exp! + this.#settings.jwtClockToleranceSeconds) * 1000
     const caller = {
-      ...this.#callerOf(payload),
+      ...this.#toCaller(payload),
       expiresAt: until,
       isStillAllowed: async () => until > Date.now(),
     }
@@ -75,11 +75,11 @@ export class Jwts {
       return payload
     } catch (error) {
       if (error instanceof UmbraError) throw error
-      throw refused(reasonOf(error))
+      throw refused(rejectionReason(error))
     }
   }
 
-  #callerOf(payload: JWTPayload): Omit<Caller, "isStillAllowed"> {
+  #toCaller(payload: JWTPayload): Omit<Caller, "isStillAllowed"> {
     const claim = this.#settings.jwtOwnerClaim
     const owner = payload[claim]
     if (!isOwnerName(owner)) throw refused(`has a claim "${claim}" that is not a valid owner name`)
@@ -87,18 +87,18 @@ export class Jwts {
     if (owner === localOwner)
       throw refused(`has "${localOwner}" in the claim "${claim}"; this name is reserved for the operator`)
     const subject = isOwnerName(payload.sub) ? payload.sub : owner
-    return { owner, scopes: scopesOf(payload), name: `jwt ${subject}`, limits: noLimitsOfItsOwn }
+    return { owner, scopes: parseScopes(payload), name: `jwt ${subject}`, limits: noLimitsOfItsOwn }
   }
 }
 
 /** `scope` as in OAuth, or a list in `scopes` or `permissions`. Unknown scopes are ignored. */
-function scopesOf({ scope, scopes, permissions }: JWTPayload): Caller["scopes"] {
+function parseScopes({ scope, scopes, permissions }: JWTPayload): Caller["scopes"] {
   const named = [typeof scope === "string" ? scope.split(/\s+/) : [], scopes, permissions].flat()
   return knownScopes.filter(known => named.includes(known))
 }
 
 /** Our own texts: those of the library may contain parts of the token. */
-function reasonOf(error: unknown): string {
+function rejectionReason(error: unknown): string {
   if (error instanceof errors.JWTExpired) return "has expired"
   if (error instanceof errors.JWTClaimValidationFailed) {
     if (error.claim === "nbf") return "is not valid yet"

@@ -16,7 +16,7 @@ import { UmbraError } from "../../errors.ts"
 import type { Registry, SessionRow, TokenLimits } from "../../journal/port/registry.ts"
 import { noLimitsOfItsOwn } from "../http/limits.ts"
 import type { Caller } from "./caller.ts"
-import { hashOf, type Scope } from "./tokens.ts"
+import { hashToken, type Scope } from "./tokens.ts"
 
 const HOURS_12 = 12 * 3600 * 1000
 /** Of one token or subject; a login more ends the oldest. */
@@ -40,7 +40,7 @@ export class Sessions {
     const expiresAt = Math.min(createdAt + HOURS_12, caller.expiresAt ?? Number.POSITIVE_INFINITY)
     await this.end(request)
     await this.#registry.putSession({
-      hash: hashOf(id),
+      hash: hashToken(id),
       tokenId: caller.tokenId ?? null,
       subject: caller.name,
       owner: caller.owner,
@@ -49,14 +49,14 @@ export class Sessions {
       expiresAt,
       keep: KEPT,
     })
-    return { cookie: cookieOf(request, id, Math.floor((expiresAt - createdAt) / 1000)), expiresAt }
+    return { cookie: formatCookie(request, id, Math.floor((expiresAt - createdAt) / 1000)), expiresAt }
   }
 
   /** Returns the value of the header Set-Cookie that removes the cookie. */
   async end(request: FastifyRequest): Promise<string> {
     const id = idIn(request)
-    if (id !== null) await this.#registry.deleteSession(hashOf(id))
-    return cookieOf(request, "", 0)
+    if (id !== null) await this.#registry.deleteSession(hashToken(id))
+    return formatCookie(request, "", 0)
   }
 
   isNamed(request: FastifyRequest): boolean {
@@ -84,7 +84,7 @@ export class Sessions {
   }
 
   #find(id: string): Promise<Found | null> {
-    const hash = hashOf(id)
+    const hash = hashToken(id)
     return this.#answers.run(hash, () => this.#registry.readSession({ hash, at: Date.now() }))
   }
 }
@@ -137,7 +137,7 @@ function isHttps({ headers: { origin, "x-forwarded-proto": proto } }: FastifyReq
   return origin === undefined ? proto === "https" : /^https:/i.test(origin)
 }
 
-function cookieOf(request: FastifyRequest, id: string, seconds: number): string {
+function formatCookie(request: FastifyRequest, id: string, seconds: number): string {
   const isSecure = isHttps(request)
   const flags = `Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${isSecure ? "; Secure" : ""}`
   return `${cookieName(request, isSecure)}=${id}; ${flags}`

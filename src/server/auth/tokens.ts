@@ -47,7 +47,7 @@ export class Tokens {
     const now = Date.now()
     const row: TokenRow = {
       id: newJobId(0, now),
-      hash: hashOf(token),
+      hash: hashToken(token),
       owner,
       scopes: knownScopes.filter(scope => wanted.scopes.includes(scope)),
       lastFour: token.slice(-4),
@@ -64,7 +64,7 @@ export class Tokens {
   /** null: unknown or revoked. A revocation affects every request that arrives after it. */
   async find(token: string): Promise<TokenRow | null> {
     if (!pattern.test(token)) return null
-    const hash = hashOf(token)
+    const hash = hashToken(token)
     const row = await this.#answers.run(hash, () => this.#registry.readToken(hash))
     const isGood = row !== null && timingSafeEqual(Buffer.from(row.hash), Buffer.from(hash))
     if (!isGood) this.#seen.delete(hash)
@@ -74,7 +74,7 @@ export class Tokens {
 
   /** Was the token valid at its last look-up? Then it does not count as a guess. */
   hasBeenGood(token: string): boolean {
-    return this.#seen.size > 0 && this.#seen.has(hashOf(token))
+    return this.#seen.size > 0 && this.#seen.has(hashToken(token))
   }
 
   /** Of all owners, or of one. Oldest first, including revoked tokens. */
@@ -104,10 +104,10 @@ function newToken(): string {
  */
 export class LocalToken {
   readonly text = newToken()
-  readonly #hash = hashOf(this.text)
+  readonly #hash = hashToken(this.text)
 
   matches(token: string): boolean {
-    return timingSafeEqual(Buffer.from(hashOf(token)), Buffer.from(this.#hash))
+    return timingSafeEqual(Buffer.from(hashToken(token)), Buffer.from(this.#hash))
   }
 }
 
@@ -129,6 +129,6 @@ function noSuchToken(id: string): UmbraError {
   return new UmbraError("E320", `There is no token ${id}. \`umbra token list\` shows the ids.`)
 }
 
-export function hashOf(token: string): string {
+export function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("hex")
 }

@@ -36,9 +36,9 @@ const ONE_BY_ONE = new Set(['"nodes', '"routes'])
 /** `maxBytes`: for callers without a limit of their own. */
 export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   const parse = app.getDefaultJsonParser("error", "error")
-  const limitOf = (request: FastifyRequest) => request.caller?.limits?.maxBodyBytes ?? maxBytes
+  const bodyLimit = (request: FastifyRequest) => request.caller?.limits?.maxBodyBytes ?? maxBytes
   const read = (request: FastifyRequest, payload: IncomingMessage, then: Then) =>
-    readText(payload, { maxBytes: limitOf(request), tooLarge }, then)
+    readText(payload, { maxBytes: bodyLimit(request), tooLarge }, then)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser("application/json", (request, payload, done) =>
     read(request, payload, (error, body) => {
@@ -48,7 +48,7 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
       // So short a text exceeds no bound.
       if (body.length <= DEEPEST) return isDocument ? done(null, body) : parse(request, body, done)
       const ofUsual = isDocument ? MOST_PARTS_OF_DOCUMENTS : MOST_VALUES
-      const mostValues = Math.ceil(ofUsual * Math.max(1, limitOf(request) / USUAL_BYTES))
+      const mostValues = Math.ceil(ofUsual * Math.max(1, bodyLimit(request) / USUAL_BYTES))
       const { depth, values } = measure(body, mostValues, isDocument)
       if (values > mostValues) return done(tooManyValues(mostValues))
       if (isDocument) return done(null, body)
@@ -60,7 +60,7 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   const yaml = ["application/yaml", "application/x-yaml", "text/yaml"]
   app.addContentTypeParser(yaml, (request, payload, done) => {
     if (request.route.isDocument) {
-      const limit = limitOf(request)
+      const limit = bodyLimit(request)
       const limits =
         limit <= yamlInOnePiece
           ? { maxBytes: limit, tooLarge }

@@ -33,7 +33,7 @@ export interface LimitsView {
 
 export type WantedLimits = { readonly [K in keyof LimitsView]?: number | undefined }
 
-export function limitsOf(wanted: WantedLimits): TokenLimits {
+export function toTokenLimits(wanted: WantedLimits): TokenLimits {
   return {
     rateLimit: wanted.rate_limit ?? null,
     maxUnfinishedJobs: wanted.max_unfinished_jobs ?? null,

@@ -17,21 +17,21 @@ export interface ProblemDocument {
   readonly [more: string]: unknown
 }
 
-export function problemOf(error: UmbraError): ProblemDocument {
+export function toProblem(error: UmbraError): ProblemDocument {
   const { title, status } = errorTable[error.code]
   return {
     type: `urn:umbra:error:${error.code}`,
     title,
     status,
-    detail: detailOf(error, status),
+    detail: formatDetail(error, status),
     code: error.code,
-    ...detailsOf(error),
+    ...listProblems(error),
     retry_after: status === 503 || status === 429 ? Number(error.details.retry_after ?? 1) : undefined,
   }
 }
 
 /** E501 and similar errors name hosts and folders, which do not help the caller. */
-function detailOf({ code, message }: UmbraError, status: number): string {
+function formatDetail({ code, message }: UmbraError, status: number): string {
   if (code === "E801")
     return "The server cannot reach its artifact store. Try again shortly; the server's log has the details."
   if (status < 500 || !code.startsWith("E5")) return message
@@ -41,7 +41,7 @@ function detailOf({ code, message }: UmbraError, status: number): string {
 }
 
 /** Only lists of problems are sent: other details go to the log. */
-function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: number | undefined } {
+function listProblems({ details }: UmbraError): { errors?: unknown; more_errors?: number | undefined } {
   const errors = details.problems ?? details.errors
   const more = Number(details.more ?? 0)
   return { errors, more_errors: more === 0 ? undefined : more }
@@ -49,9 +49,9 @@ function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: n
 
 const errorsAnswered = 100
 
-/** As `problemOf`, for an HTTP answer: only the first of many errors, and the number of the others. */
+/** As `toProblem`, for an HTTP answer: only the first of many errors, and the number of the others. */
 function boundedProblem(error: UmbraError, most = errorsAnswered): ProblemDocument {
-  const problem = problemOf(error)
+  const problem = toProblem(error)
   const { errors, more_errors: more = 0 } = problem as { errors?: unknown; more_errors?: number }
   if (!Array.isArray(errors) || errors.length <= most) return problem
   const rest = errors.length - most + more
@@ -138,7 +138,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     return
   }
   const [status, detail] = byCode[error.code ?? ""] ?? [400, "Malformed HTTP request."]
-  const body = JSON.stringify({ ...problemOf(new UmbraError("E633", detail)), status })
+  const body = JSON.stringify({ ...toProblem(new UmbraError("E633", detail)), status })
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     "Content-Type: application/problem+json",

@@ -109,17 +109,17 @@ interface Fault {
 }
 
 function invalid(issues: readonly Issue[], checked: Checked): UmbraError {
-  const faults = issues.flatMap(issue => faultsOf(issue, checked))
+  const faults = issues.flatMap(issue => toFaults(issue, checked))
   const sentences = faults.slice(0, TOLD).map(({ subject, message }) => ended(`${subject} ${message}`))
   if (faults.length > TOLD) sentences.push(`And ${faults.length - TOLD} more.`)
   const errors = faults.map(({ path, message }) => ({ path, message }))
   return new UmbraError("E633", sentences.join(" "), { details: { errors } })
 }
 
-function faultsOf(issue: Issue, { part, data, schema }: Checked): Fault[] {
+function toFaults(issue: Issue, { part, data, schema }: Checked): Fault[] {
   const at = (path: Issue["path"], message: string): Fault => ({
     path: [part, ...path].join("."),
-    subject: subjectOf(part, path),
+    subject: formatSubject(part, path),
     message,
   })
   if (issue.code !== "unrecognized_keys")
@@ -131,7 +131,7 @@ function faultsOf(issue: Issue, { part, data, schema }: Checked): Fault[] {
   return more === 0 ? told : [...told, at(issue.path, `has ${more} more unknown keys`)]
 }
 
-function subjectOf(part: string, path: Issue["path"]): string {
+function formatSubject(part: string, path: Issue["path"]): string {
   const name = formatPath(path)
   switch (part) {
     case "querystring":
@@ -171,14 +171,14 @@ function wrongValue(issue: Issue, value: unknown): string {
   if (value === undefined || (value === null && isBody)) return `is missing; it ${must(issue)}`
   if (issue.code === "invalid_key") return must(issue)
   if (isRepeated(issue, value)) return `is given ${value.length} times; give it once`
-  const length = issue.code === "too_big" && !isNumber(issue) ? lengthOf(value) : null
+  const length = issue.code === "too_big" && !isNumber(issue) ? readLength(value) : null
   if (length !== null) return `${must(issue)}; it has ${length}`
   return isPlain(issue, value) ? must(issue) : `${must(issue)}; it is ${shown(value)}`
 }
 
 /** Does the required form already show what is wrong with the value? */
 function isPlain(issue: Issue, value: unknown): boolean {
-  return lengthOf(value) === 0 || (isOurs(issue) && typeof value === "object")
+  return readLength(value) === 0 || (isOurs(issue) && typeof value === "object")
 }
 
 /** A parameter that is given several times arrives as a list of texts. */
@@ -218,7 +218,7 @@ function must(issue: Issue): string {
     case "too_big":
       return isNumber(issue)
         ? `must be at most ${issue.maximum}`
-        : `must have at most ${issue.maximum} ${unitOf(issue)}`
+        : `must have at most ${issue.maximum} ${lengthUnit(issue)}`
     default:
       return "has an invalid form"
   }
@@ -227,7 +227,7 @@ function must(issue: Issue): string {
 function atLeast(issue: Issue): string {
   const { minimum, inclusive } = issue
   if (isNumber(issue)) return `must be ${inclusive ? "at least" : "more than"} ${minimum}`
-  return Number(minimum) === 1 ? "must not be empty" : `must have at least ${minimum} ${unitOf(issue)}`
+  return Number(minimum) === 1 ? "must not be empty" : `must have at least ${minimum} ${lengthUnit(issue)}`
 }
 
 /** Is the limit about a number's value, not about the number of characters or entries? */
@@ -242,11 +242,11 @@ function isSaidBetter(issue: Issue, all: readonly Issue[]): boolean {
   return issue.origin === "int" && all.some(other => sameEnd(other) && other.path.join(".") === path)
 }
 
-function unitOf({ origin }: Issue): string {
+function lengthUnit({ origin }: Issue): string {
   return origin === "string" ? "characters" : "entries"
 }
 
-function lengthOf(value: unknown): number | null {
+function readLength(value: unknown): number | null {
   return typeof value === "string" || Array.isArray(value) ? value.length : null
 }
 

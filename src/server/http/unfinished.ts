@@ -53,7 +53,7 @@ function limitOfToken({ limits }: Caller, { maxUnfinishedJobsPerToken }: ServerS
 }
 
 /** The limits for a caller's next job: those of the owner and of the token, if they exist. */
-export function boundsOf(caller: Caller, settings: ServerSettings): Bound[] {
+export function callerBounds(caller: Caller, settings: ServerSettings): Bound[] {
   const { owner, name } = caller
   const ofToken = limitOfToken(caller, settings)
   if (ofToken === null) return ownerBounds(owner, settings)
@@ -61,11 +61,11 @@ export function boundsOf(caller: Caller, settings: ServerSettings): Bound[] {
 }
 
 /** Who starts jobs with a request, and what stores each of them within the limits. */
-export function submitterOf(
+export function createSubmitter(
   caller: Caller,
   { unfinished, settings }: { readonly unfinished: Unfinished; readonly settings: ServerSettings },
 ) {
-  const bounds = boundsOf(caller, settings)
+  const bounds = callerBounds(caller, settings)
   return {
     submittedBy: caller.limits === null ? undefined : caller.name,
     maxUnfinished: limitOfToken(caller, settings) ?? undefined,
@@ -94,8 +94,8 @@ export class Unfinished {
   /** Stores a new job if every limit allows it; otherwise E646. */
   async admit([bound, ...more]: readonly Bound[], jobId: string, store: () => Promise<void>): Promise<void> {
     if (bound === undefined) return store()
-    const key = keyOf(bound)
-    const seen = this.#seenOf(key)
+    const key = boundKey(bound)
+    const seen = this.#ensureSeen(key)
     if (isFull(seen, bound) || this.#now() - seen.lookedAt >= LOOK_AGAIN_MS) {
       await this.#looks.run(key, () => this.#lookAgain(bound, seen))
       // Other submissions may have taken the room meanwhile: there is no await between this check and the count.
@@ -111,7 +111,7 @@ export class Unfinished {
     }
   }
 
-  #seenOf(key: string): Seen {
+  #ensureSeen(key: string): Seen {
     const never = { lookedAt: -MARGIN_MS, lookedAtAllAt: -LOOK_AT_ALL_MS }
     const seen = this.#seen.get(key) ?? { ids: new Set(), pending: new Set(), ...never }
     if (this.#seen.size >= MANY && !this.#seen.has(key)) this.#seen.delete(this.#seen.keys().next().value!)
@@ -136,7 +136,7 @@ export class Unfinished {
 }
 
 /** A separator that cannot occur: owner names have no control characters. */
-function keyOf({ owner, submittedBy }: Bound): string {
+function boundKey({ owner, submittedBy }: Bound): string {
   return submittedBy === undefined ? owner : `${owner}\n${submittedBy}`
 }
 

@@ -124,8 +124,8 @@ function completed(document: ApiDocument): ApiDocument {
       const problem = answer.content?.["application/problem+json"]
       if (problem !== undefined) problem.examples = problemsIn(answer.description ?? "")
     }
-    for (const content of contentsOf(operation)) {
-      const example = content.examples === undefined ? exampleOf(content.schema, schemas) : undefined
+    for (const content of collectContents(operation)) {
+      const example = content.examples === undefined ? findExample(content.schema, schemas) : undefined
       if (example !== undefined) content.example ??= example
     }
   }
@@ -149,7 +149,7 @@ const meanings: Readonly<Record<string, string>> = {
   503: "Temporarily unavailable",
 }
 
-function contentsOf({ requestBody, responses = {} }: Operation): Content[] {
+function collectContents({ requestBody, responses = {} }: Operation): Content[] {
   return [requestBody, ...Object.values(responses)].flatMap(part => Object.values(part?.content ?? {}))
 }
 
@@ -207,14 +207,14 @@ export interface Schema {
 export type Schemas = Readonly<Record<string, Schema>>
 
 /** `undefined`: there is no example. */
-function exampleOf(given: Schema | undefined, schemas: Schemas): unknown {
+function findExample(given: Schema | undefined, schemas: Schemas): unknown {
   const schema = resolved(given, schemas)
   if (schema === undefined) return undefined
   if (schema.example !== undefined) return schema.example
   const own = schema.examples?.[0] ?? schema.const ?? schema.enum?.[0] ?? schema.default
   if (own !== undefined) return own
   if (schema.anyOf !== undefined)
-    return schema.anyOf.map(option => exampleOf(option, schemas)).find(example => example !== undefined)
+    return schema.anyOf.map(option => findExample(option, schemas)).find(example => example !== undefined)
   return byType(schema, schemas)
 }
 
@@ -227,7 +227,7 @@ function byType(schema: Schema, schemas: Schemas): unknown {
     case "object":
       return objectExample(schema, schemas)
     case "array": {
-      const entry = exampleOf(schema.items, schemas)
+      const entry = findExample(schema.items, schemas)
       return entry === undefined ? undefined : [entry]
     }
     case "integer":
@@ -253,7 +253,7 @@ function objectExample({ properties = {}, required = [] }: Schema, schemas: Sche
   const found: Record<string, unknown> = {}
   for (const [name, schema] of Object.entries(properties)) {
     // An optional field is shown if it has an example of its own.
-    const example = required.includes(name) ? exampleOf(schema, schemas) : schema.example
+    const example = required.includes(name) ? findExample(schema, schemas) : schema.example
     if (example !== undefined) found[name] = example
     else if (required.includes(name)) return undefined
   }
@@ -273,7 +273,7 @@ export function docsPage(document: ApiDocument): string {
   const schemas = document.components?.schemas ?? {}
   const chapters = (document.tags ?? []).map(tag => ({
     ...tag,
-    entries: entriesOf(document).filter(({ operation }) => operation.tags?.includes(tag.name)),
+    entries: listOperations(document).filter(({ operation }) => operation.tags?.includes(tag.name)),
   }))
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -294,7 +294,7 @@ ${Object.entries(schemas)
 `
 }
 
-function entriesOf({ paths }: ApiDocument): Entry[] {
+function listOperations({ paths }: ApiDocument): Entry[] {
   return Object.entries(paths ?? {}).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
   )
@@ -336,12 +336,12 @@ function parameterHtml(
   { name, in: where, required, description = "", schema }: Parameter,
   schemas: Schemas,
 ): string {
-  const about = [description, kindOf(resolved(schema, schemas))].filter(part => part !== "").join(" ")
+  const about = [description, describeType(resolved(schema, schemas))].filter(part => part !== "").join(" ")
   return `<tr><td><code>${text(name)}</code></td><td>${text(where)}${required ? ", required" : ""}</td><td>${prose(about)}</td></tr>`
 }
 
 /** "Text.", "Whole number, 1 to 1000, default 50." */
-function kindOf(schema: Schema | undefined): string {
+function describeType(schema: Schema | undefined): string {
   if (schema === undefined) return ""
   const { type, enum: values, minimum, maximum, example, default: usual } = schema
   const kind = values?.map(String).join(" or ") ?? kinds[String(type)]

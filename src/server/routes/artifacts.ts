@@ -196,7 +196,7 @@ async function describeContent(
   })
   if (hasEtag(request, etag)) return null
   const { bytes } = found
-  const range = rangeOf(headers, { etag, bytes }, reply)
+  const range = readRange(headers, { etag, bytes }, reply)
   void reply.headers({
     "content-type": found.type,
     "content-disposition": attachment((query as { name?: string }).name ?? found.name),
@@ -206,7 +206,7 @@ async function describeContent(
   return { artifact: hash, range }
 }
 
-function rangeOf(
+function readRange(
   headers: FastifyRequest["headers"],
   of: { readonly etag: string; readonly bytes: number },
   reply: FastifyReply,

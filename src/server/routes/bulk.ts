@@ -2,8 +2,8 @@
 import { z } from "zod"
 import { isJobId } from "../../engine/ids.ts"
 import { type BulkRequest, readFilter, type ShownFilter } from "../../jobs/bulk/operation.ts"
-import { ownersOf } from "../auth/caller.ts"
-import { submitterOf } from "../http/unfinished.ts"
+import { ownerFilter } from "../auth/caller.ts"
+import { createSubmitter } from "../http/unfinished.ts"
 import { wrong } from "../list-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/bulk.ts"
@@ -39,7 +39,7 @@ export function bulkRoutes(app: App, parts: RouteContext): void {
         throw wrong("filter.forked_from", "must be a job's id")
       const wanted = { ...rest, filter: readFilter(filter as ShownFilter) } as BulkRequest
       if (dry_run) return bulk.count(wanted, { owner })
-      const { admit, ...submitter } = submitterOf(request.caller, parts)
+      const { admit, ...submitter } = createSubmitter(request.caller, parts)
       const options = { owner, idempotencyKey: request.headers["idempotency-key"], ...submitter }
       const { is_new, ...operation } = await bulk.start(wanted, options, admit)
       return reply
@@ -62,7 +62,7 @@ export function bulkRoutes(app: App, parts: RouteContext): void {
     request => {
       const { after, limit } = request.query
       if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous page")
-      return bulk.list({ ...ownersOf(request.caller), after, limit })
+      return bulk.list({ ...ownerFilter(request.caller), after, limit })
     },
   )
 

@@ -4,7 +4,7 @@ import { noSuchJob } from "../../jobs/arguments.ts"
 import { isoCompared } from "../../jobs/iso-times.ts"
 import { sees } from "../auth/caller.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
-import { momentOf } from "../past-queries.ts"
+import { requireMoment } from "../past-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import { comparison } from "../schemas/compare.ts"
 import * as schema from "../schemas/job.ts"
@@ -50,8 +50,8 @@ export function compareRoutes(app: App, { umbra }: RouteContext): void {
       const { a, b, at_a, at_b, diff } = request.query
       for (const id of [a, b]) if (!sees(request.caller, (await umbra.summary(id)).owner)) throw noSuchJob(id)
       const compared = await umbra.compare(a, b, {
-        atA: at_a === undefined ? undefined : momentOf(at_a),
-        atB: at_b === undefined ? undefined : momentOf(at_b),
+        atA: at_a === undefined ? undefined : requireMoment(at_a),
+        atB: at_b === undefined ? undefined : requireMoment(at_b),
         diff: diff === undefined ? undefined : [diff].flat(),
       })
       return sendInTurns(reply, isoCompared(compared))

@@ -49,7 +49,7 @@ export function factRoutes(app: App, { umbra, reports }: FactRoutes, streams: St
       const html = await jobReport(
         {
           job: await umbra.queries.withDetails(request.job),
-          graph: await facts.compiledGraphOf(jobId),
+          graph: await facts.readCompiledGraph(jobId),
           facts: factPages(facts, jobId),
           payload: async (seq, field) => (await facts.payload(jobId, { seq, field })).text,
         },

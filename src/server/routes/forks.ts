@@ -4,7 +4,7 @@ import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { isTraceparent } from "../../trace.ts"
 import { isKnown } from "../http/immutable.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
-import { submitterOf } from "../http/unfinished.ts"
+import { createSubmitter } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as facts from "../schemas/facts.ts"
 import * as views from "../schemas/fork.ts"
@@ -48,7 +48,7 @@ export function forkRoutes(app: App, parts: RouteContext): void {
       const checked = { owner, request: { spentMs: 0 } }
       if (isDry) return umbra.previewFork(jobId, wanted as never, checked)
       const { "idempotency-key": idempotencyKey, traceparent } = request.headers
-      const { submittedBy, admit } = submitterOf(request.caller, parts)
+      const { submittedBy, admit } = createSubmitter(request.caller, parts)
       const options = {
         ...{ ...checked, idempotencyKey, submittedBy },
         traceparent: isTraceparent(traceparent) ? traceparent : undefined,
@@ -73,11 +73,11 @@ export function forkRoutes(app: App, parts: RouteContext): void {
     }),
     async (request, reply) => {
       const { job_id: jobId, workflow: name, workflow_version: version } = request.job
-      const { hash, nodes } = await umbra.queries.facts.compiledGraphOf(jobId)
+      const { hash, nodes } = await umbra.queries.facts.readCompiledGraph(jobId)
       const isWhole = request.query.definition === "true"
       if (isKnown(request, reply, `${version}-${hash}${isWhole ? "-definition" : ""}`))
         return reply.code(304).send(null)
-      const definition = isWhole ? await umbra.queries.facts.definitionOf(jobId) : undefined
+      const definition = isWhole ? await umbra.queries.facts.readDefinition(jobId) : undefined
       return sendInTurns(reply, { name, version, nodes, ...(definition && { definition }) })
     },
   )

@@ -16,21 +16,21 @@ import {
 } from "../../jobs/iso-times.ts"
 import type { AcceptOptions } from "../../jobs/submit.ts"
 import { isTraceparent } from "../../trace.ts"
-import { type Caller, ownersOf } from "../auth/caller.ts"
+import { type Caller, ownerFilter } from "../auth/caller.ts"
 import { BulkProblems, type ProblemDocument } from "../http/problem.ts"
 import { sendInTurns } from "../http/send-in-turns.ts"
-import { boundsOf } from "../http/unfinished.ts"
+import { callerBounds } from "../http/unfinished.ts"
 import {
   durations,
-  durationsOf,
   durationsQuery,
   eventsQuery,
-  filterOf,
   jobPage,
   listQuery,
-  pageOf,
+  parseDurations,
+  parseEventPage,
+  parseJobFilter,
 } from "../list-queries.ts"
-import { graphQuery, momentOf } from "../past-queries.ts"
+import { graphQuery, requireMoment } from "../past-queries.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as views from "../schemas/graph.ts"
 import * as schema from "../schemas/job.ts"
@@ -102,7 +102,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
       querystring: listQuery,
       response: schema.answers({ 200: jobPage }, ["E309"]),
     }),
-    request => umbra.queries.jobPage({ ...filterOf(request.query), ...ownersOf(request.caller) }),
+    request => umbra.queries.jobPage({ ...parseJobFilter(request.query), ...ownerFilter(request.caller) }),
   )
 
   app.get(
@@ -115,7 +115,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
       response: schema.answers({ 200: durations }, []),
     }),
     async ({ query, caller }) =>
-      isoDurations(await umbra.queries.durations({ ...durationsOf(query), ...ownersOf(caller) })),
+      isoDurations(await umbra.queries.durations({ ...parseDurations(query), ...ownerFilter(caller) })),
   )
 
   app.get(
@@ -144,7 +144,10 @@ export function jobRoutes(app: App, parts: RouteContext): void {
     }),
     async ({ job, query: { at } }, reply) => {
       if (at !== undefined)
-        return sendInTurns(reply, isoGraphAt(await umbra.queries.facts.graphAt(job.job_id, momentOf(at))))
+        return sendInTurns(
+          reply,
+          isoGraphAt(await umbra.queries.facts.graphAt(job.job_id, requireMoment(at))),
+        )
       const graph = await umbra.graph(job.job_id)
       // A large graph is built without yielding.
       if (graph.nodes.length > LARGE_GRAPH) await new Promise<void>(resolve => setImmediate(resolve))
@@ -165,7 +168,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
       response: schema.answers({ 200: why }, ["E301", "E310", "E313", "E611"]),
     }),
     async ({ job: { job_id }, query: { node, at } }) =>
-      umbra.why(job_id, { node, at: at === undefined ? undefined : momentOf(at) }),
+      umbra.why(job_id, { node, at: at === undefined ? undefined : requireMoment(at) }),
   )
 
   app.get(
@@ -178,7 +181,7 @@ export function jobRoutes(app: App, parts: RouteContext): void {
       response: schema.answers({ 200: views.eventPage }, ["E301"]),
     }),
     async ({ job, query }) => {
-      const { events, next } = await umbra.queries.eventPage(job.job_id, pageOf(query))
+      const { events, next } = await umbra.queries.eventPage(job.job_id, parseEventPage(query))
       return { events: events.map(isoEvent), next: next === null ? null : placeText(next) }
     },
   )
@@ -228,7 +231,9 @@ function itemRoute(app: App, { umbra }: RouteContext): void {
     async ({ job: { job_id }, params: { node }, query: { at, after = -1, limit } }) =>
       at === undefined
         ? isoItems(await umbra.items(job_id, node, { after, limit }))
-        : isoItemsAt(await umbra.queries.facts.itemsAt(job_id, node, { at: momentOf(at), after, limit })),
+        : isoItemsAt(
+            await umbra.queries.facts.itemsAt(job_id, node, { at: requireMoment(at), after, limit }),
+          ),
   )
 }
 
@@ -268,10 +273,10 @@ async function submitJobs(
 ): Promise<{ readonly results: BulkResult[]; readonly retryAfter: number | null }> {
   const { umbra, unfinished, settings } = parts
   const request = { spentMs: 0 }
-  const bounds = boundsOf(caller, settings)
+  const bounds = callerBounds(caller, settings)
   const entries = jobs.map(wanted => {
     const { workflow, input, idempotency_key: key } = wanted
-    return { workflow, input, options: optionsOf(caller, wanted, { key, request }) }
+    return { workflow, input, options: acceptOptions(caller, wanted, { key, request }) }
   })
   const accepted = await umbra.acceptMany(entries, {
     traceparent: isTraceparent(traceparent) ? traceparent : undefined,
@@ -293,8 +298,8 @@ function submitJob(
   { "idempotency-key": key, traceparent }: SubmissionHeaders,
 ) {
   const { workflow, input } = wanted
-  const options = optionsOf(caller, wanted, { key, traceparent })
-  const bounds = boundsOf(caller, settings)
+  const options = acceptOptions(caller, wanted, { key, traceparent })
+  const bounds = callerBounds(caller, settings)
   if (bounds.length === 0) return umbra.accept(workflow, input, options)
   return umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(bounds, jobId, store))
 }
@@ -305,7 +310,7 @@ interface Given {
   readonly request?: CheckedRequest
 }
 
-function optionsOf(caller: Caller, wanted: Wanted, { key, traceparent, request }: Given): AcceptOptions {
+function acceptOptions(caller: Caller, wanted: Wanted, { key, traceparent, request }: Given): AcceptOptions {
   return {
     owner: caller.owner,
     submittedBy: caller.limits === null ? undefined : caller.name,

@@ -3,7 +3,7 @@ import { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { isJobId } from "../../engine/ids.ts"
 import { executionNumber, isoDeadLetters, isoLineage } from "../../pipeline/queries.ts"
-import { submitterOf } from "../http/unfinished.ts"
+import { createSubmitter } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import * as schema from "../schemas/job.ts"
 import * as pipeline from "../schemas/pipeline.ts"
@@ -108,7 +108,7 @@ function replayRoute(app: App, parts: RouteContext): void {
       const { caller } = request
       const { job_id, owner } = request.job
       const { messages, bodies, workflow } = request.body ?? {}
-      const { submittedBy, admit } = submitterOf({ ...caller, owner }, parts)
+      const { submittedBy, admit } = createSubmitter({ ...caller, owner }, parts)
       const which = { messages, bodies: bodies as Record<string, Json> | undefined, workflow, submittedBy }
       const { jobId, replayed, stored } = await umbra.pipelines.replay(job_id, which, admit)
       return reply

@@ -74,13 +74,18 @@ export async function webhookRoute(app: App, { umbra }: RouteContext): Promise<v
       const { provider } = request.params as { provider: string }
       // A webhook without a body is rejected and recorded like any other.
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
-      const { isNew } = await umbra.webhooks.receive(provider, { body, headers: headersOf(request.headers) })
+      const { isNew } = await umbra.webhooks.receive(provider, {
+        body,
+        headers: joinHeaders(request.headers),
+      })
       return reply.code(202).send({ received: true, duplicate: !isNew })
     },
   )
 }
 
-function headersOf(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
+function joinHeaders(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+): Record<string, string> {
   const entries = Object.entries(headers).map(([name, value]) => [name, [value].flat().join(", ")])
   return Object.fromEntries(entries) as Record<string, string>
 }

@@ -1,6 +1,6 @@
 /** Schedules: workflows that start at times. */
 import { z } from "zod"
-import { submitterOf } from "../http/unfinished.ts"
+import { createSubmitter } from "../http/unfinished.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import { operation } from "../schemas/bulk.ts"
 import * as schema from "../schemas/job.ts"
@@ -135,7 +135,7 @@ export function scheduleRoutes(app: App, parts: RouteContext): void {
       response: schema.answers({ 201: views.started }, [...schema.starting, "E330", "E331"]),
     }),
     async ({ caller, params: { name } }, reply) => {
-      const { submittedBy, admit } = submitterOf(caller, parts)
+      const { submittedBy, admit } = createSubmitter(caller, parts)
       const started = await schedules.run(name, { owner: caller.owner, submittedBy }, admit)
       return reply.code(201).header("location", `/jobs/${started.job_id}`).send(started)
     },
@@ -158,7 +158,7 @@ export function scheduleRoutes(app: App, parts: RouteContext): void {
     async ({ caller, params: { name }, body: { dry_run, ...range }, headers }, reply) => {
       const { owner } = caller
       if (dry_run) return schedules.previewBackfill(name, range, { owner })
-      const { admit, ...submitter } = submitterOf(caller, parts)
+      const { admit, ...submitter } = createSubmitter(caller, parts)
       const options = { owner, idempotencyKey: headers["idempotency-key"], ...submitter }
       const { is_new, ...started } = await schedules.backfill(name, range, options, admit)
       return reply

@@ -54,7 +54,7 @@ export function sessionRoutes(app: App, { sessions, admitting, isOpen }: Session
       response: answers({ 200: schema.session }, ["E611", "E630", "E631", "E632", "E645"], true),
     }),
     async request => {
-      const caller = await admitting.callerOf(request)
+      const caller = await admitting.identifyCaller(request)
       return sessionView(caller, isOpen && request.headers.authorization === undefined)
     },
   )

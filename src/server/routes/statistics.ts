@@ -39,7 +39,7 @@ export function statisticsRoutes(app: App, { umbra }: RouteContext): void {
       const { owner } = request.caller
       const found = await statistics.workflow({
         ...{ owner, workflow: request.params.name, version },
-        ...rangeOf(request.query),
+        ...parseRange(request.query),
       })
       return sendInTurns(reply, found)
     },
@@ -64,7 +64,7 @@ export function statisticsRoutes(app: App, { umbra }: RouteContext): void {
       mustBeNext(after)
       return statistics.failures({
         ...{ owner: request.caller.owner, workflow, after },
-        ...rangeOf(request.query),
+        ...parseRange(request.query),
       })
     },
   )
@@ -93,7 +93,7 @@ function mustBeNext(after: string | undefined): void {
   if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the previous answer")
 }
 
-function rangeOf({ from, to }: { readonly from?: string | undefined; readonly to?: string | undefined }) {
+function parseRange({ from, to }: { readonly from?: string | undefined; readonly to?: string | undefined }) {
   const [begin, end] = [from, to].map(text => (text === undefined ? undefined : Date.parse(text)))
   if (begin !== undefined && begin >= (end ?? Date.now())) throw wrong("from", "must be before `to`")
   return { from: begin, to: end }

@@ -2,9 +2,9 @@
 import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
 import { cutPage } from "../../jobs/workflows.ts"
-import { ownersOf, sees } from "../auth/caller.ts"
+import { ownerFilter, sees } from "../auth/caller.ts"
 import { tokenView } from "../auth/tokens.ts"
-import { limitsOf, limitsWithin } from "../http/limits.ts"
+import { limitsWithin, toTokenLimits } from "../http/limits.ts"
 import { type App, operations, type RouteContext } from "../route-context.ts"
 import { answers, jobId } from "../schemas/job.ts"
 import * as schema from "../schemas/token.ts"
@@ -26,7 +26,7 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext
       if (!sees(request.caller, owner))
         throw new UmbraError("E631", "A token with scope admin can create tokens for its own owner only.")
       const maker = request.caller.limits
-      const wanted = limitsOf(request.body)
+      const wanted = toTokenLimits(request.body)
       const limits = maker === null ? wanted : limitsWithin(maker, wanted, settings)
       const { token, row } = await tokens.create({ owner, scopes, limits })
       return reply.code(201).send({ ...tokenView(row), token, server_is_open: isOpen })
@@ -44,7 +44,7 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext
       const { owner, after, limit } = request.query
       if (owner !== undefined && !sees(request.caller, owner)) return { tokens: [], next: null }
       const rows = await tokens.list({
-        ...(owner === undefined ? ownersOf(request.caller) : { owner }),
+        ...(owner === undefined ? ownerFilter(request.caller) : { owner }),
         after,
         limit: limit + 1,
       })
@@ -62,7 +62,7 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteContext
       response: answers({ 204: z.null() }, ["E320"]),
     }),
     async (request, reply) => {
-      await tokens.revoke(request.params.id, ownersOf(request.caller))
+      await tokens.revoke(request.params.id, ownerFilter(request.caller))
       return reply.code(204).send(null)
     },
   )

@@ -172,7 +172,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
       { isDocument: true },
     ),
     async (request, reply) => {
-      const plan = await planOf(request.body, request.headers["content-type"])
+      const plan = await compileText(request.body, request.headers["content-type"])
       const { unchanged, ...found } = await umbra.registrations.registerPlan(
         plan,
         request.caller.owner,
@@ -200,7 +200,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
       { isDocument: true },
     ),
     async (request, reply) => {
-      const plan = await planOf(request.body, request.headers["content-type"])
+      const plan = await compileText(request.body, request.headers["content-type"])
       umbra.registrations.check(plan, request.caller.owner)
       const { name, hash, nodes, pipeline } = plan
       const counts = pipeline === null ? [nodes.length, 0] : [0, pipeline.routes.length]
@@ -216,7 +216,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteContext): voi
   )
 
   /** Workflows that wait for their check keep their text in memory. */
-  async function planOf(text: string, contentType?: string): Promise<Plan> {
+  async function compileText(text: string, contentType?: string): Promise<Plan> {
     if (text.length <= LARGE) return checked(text, contentType)
     const { maxLargeDocuments: most } = settings
     if (largeDocuments >= most)
@@ -278,7 +278,7 @@ export function aliasRoutes(app: App, { umbra }: RouteContext): void {
     async request => {
       const { owner, name: by } = request.caller
       const key = { owner, ...request.params }
-      return moveAlias(umbra.registry, { ...key, targets: targetsOf(request.body), by })
+      return moveAlias(umbra.registry, { ...key, targets: toAliasTargets(request.body), by })
     },
   )
 
@@ -313,7 +313,7 @@ function isOneVersion(body: object): body is { version: number } {
   return "version" in body
 }
 
-function targetsOf(body: z.infer<typeof views.aliasTarget>): AliasTarget[] {
+function toAliasTargets(body: z.infer<typeof views.aliasTarget>): AliasTarget[] {
   if (isOneVersion(body)) return [{ version: body.version, weight: 1 }]
   const weights = "weights" in body ? (body.weights as Record<string, number>) : body
   const targets = Object.entries(weights).map(([version, weight]) => ({ version: Number(version), weight }))

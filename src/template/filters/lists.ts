@@ -20,15 +20,15 @@ import {
   data,
   isList,
   isMapping,
-  listOf,
   Missing,
+  makeList,
   sequence,
   truthy,
   typeName,
   type Value,
 } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
-import { pairsOf, recase } from "./text-work.ts"
+import { listPairs, recase } from "./text-work.ts"
 
 function ends(name: "first" | "last"): Operation {
   return operation("", (run, value) => {
@@ -43,7 +43,7 @@ function extreme(name: "min" | "max"): Operation {
   const sign = name === "min" ? 1 : -1
   return operation("case_sensitive? attribute?", (run, value, [caseSensitive, attribute]) => {
     const items = sequence(run, value)
-    const keys = keysOf(run, items, attribute, flag(run, caseSensitive, false))
+    const keys = comparisonKeys(run, items, attribute, flag(run, caseSensitive, false))
     if (items.length === 0) return Missing.because(`${name}: the list is empty; add | default(…)`)
     let best = 0
     for (let i = 1; i < items.length; i++) {
@@ -68,10 +68,10 @@ function sort(run: Run, value: Json, [reverse, caseSensitive, attribute]: Given)
   const names = typeof attribute === "string" && attribute.includes(",") ? attribute.split(",", 10) : null
   const keys =
     names === null
-      ? keysOf(run, items, attribute, exact)
+      ? comparisonKeys(run, items, attribute, exact)
       : transpose(
           run,
-          names.map(name => keysOf(run, items, name, exact)),
+          names.map(name => comparisonKeys(run, items, name, exact)),
           items.length,
         )
   return sorted(run, items, keys, flag(run, reverse, false))
@@ -79,12 +79,12 @@ function sort(run: Run, value: Json, [reverse, caseSensitive, attribute]: Given)
 
 function transpose(run: Run, columns: readonly Json[][], length: number): Json[] {
   run.items(length * (columns.length + 8))
-  return listOf(length, i => columns.map(column => column[i] as Json))
+  return makeList(length, i => columns.map(column => column[i] as Json))
 }
 
 function unique(run: Run, value: Json, [caseSensitive, attribute]: Given): Json {
   const items = sequence(run, value)
-  const keys = keysOf(run, items, attribute, flag(run, caseSensitive, false))
+  const keys = comparisonKeys(run, items, attribute, flag(run, caseSensitive, false))
   const seen = new Set<string>()
   run.items(items.length)
   return items.filter((_, i) => {
@@ -146,10 +146,10 @@ function batch(run: Run, value: Json, [linecount, fill]: Given): Json {
   const rows = Math.ceil(items.length / size)
   const filling = fill !== undefined && fill !== null && rows > 0
   run.items(rows * 8 + (filling ? rows * size : items.length))
-  const result = listOf(rows, i => items.slice(i * size, (i + 1) * size))
+  const result = makeList(rows, i => items.slice(i * size, (i + 1) * size))
   const short = result[rows - 1] as readonly Json[] | undefined
   if (filling && short !== undefined) {
-    result[rows - 1] = [...short, ...listOf(size - short.length, () => fill)]
+    result[rows - 1] = [...short, ...makeList(size - short.length, () => fill)]
   }
   return result
 }
@@ -161,7 +161,7 @@ function slice(run: Run, value: Json, [slices, fill]: Given): Json {
   run.items(count * 9 + items.length)
   const each = Math.floor(items.length / count)
   const longer = items.length % count
-  return listOf(count, i => {
+  return makeList(count, i => {
     const from = i * each + Math.min(i, longer)
     const part = items.slice(from, from + each + (i < longer ? 1 : 0))
     return fill !== undefined && fill !== null && i >= longer ? [...part, fill] : part
@@ -218,7 +218,7 @@ function absent(run: Run, _value: Value, path: Path): Missing {
 }
 
 /** Keys by which items are ordered, grouped or compared; text ignores case by default. */
-function keysOf(
+function comparisonKeys(
   run: Run,
   items: readonly Json[],
   attribute: Json | undefined,
@@ -235,7 +235,7 @@ function foldCase(run: Run, value: Json, caseSensitive: boolean): Json {
 }
 
 function dictSort(run: Run, value: Json, [caseSensitive, by, reverse]: Given): Json {
-  const pairs = pairsOf(run, value) as readonly (readonly [string, Json])[]
+  const pairs = listPairs(run, value) as readonly (readonly [string, Json])[]
   const side = text(by, "by", "key")
   if (side !== "key" && side !== "value") throw cannot('dictsort: by must be "key" or "value"')
   const exact = flag(run, caseSensitive, false)
@@ -273,7 +273,7 @@ function groupBy(run: Run, value: Json, [attribute, otherwise, caseSensitive]: G
 }
 
 export const mappingFilters: readonly (readonly [string, Operation])[] = [
-  ["items", operation("", pairsOf)],
+  ["items", operation("", listPairs)],
   ["dictsort", operation("case_sensitive? by? reverse?", dictSort)],
   ["groupby", operation("attribute default? case_sensitive?", groupBy)],
 ]

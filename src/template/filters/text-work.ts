@@ -125,7 +125,7 @@ export function join(run: Run, value: Json, by: string): string {
   return parts.join(by)
 }
 
-export function pairsOf(run: Run, value: Json): Json {
+export function listPairs(run: Run, value: Json): Json {
   if (!isMapping(value)) throw cannot(`items needs a mapping, not a ${typeName(value)}`)
   const keys = run.keys(value)
   run.items(keys.length * PAIR)

@@ -59,14 +59,14 @@ function joinFilter(run: Run, value: Json, [by, attribute]: Given): string {
   return join(run, items, by === undefined ? "" : print(run, by))
 }
 
-function lengthOf(run: Run, value: Json): number {
+function measureLength(run: Run, value: Json): number {
   if (typeof value === "string") return characterCount(run, value)
   if (isList(value)) return value.length
   if (isMapping(value)) return run.keys(value).length
   throw cannot(`a ${typeName(value)} has no length; a list, mapping or string has`)
 }
 
-const length = operation("", lengthOf)
+const length = operation("", measureLength)
 
 export const textFilters: readonly (readonly [string, Operation])[] = [
   ["upper", onText("", (run, value) => recase(run, value, whole => whole.toUpperCase()))],

@@ -64,7 +64,7 @@ function repeat(run: Run, statement: For, frame: Frame, output: Output): void {
   const { target, filter, body } = statement
   const all = sequence(run, evaluateData(run, statement.sequence, frame))
   const items =
-    filter === null ? all : all.filter(item => holds(run, filter, scopeOf(run, target, item, frame)))
+    filter === null ? all : all.filter(item => holds(run, filter, createScope(run, target, item, frame)))
   if (items.length === 0) {
     if (statement.otherwise !== null) execute(run, statement.otherwise, frame, output)
     return
@@ -73,13 +73,13 @@ function repeat(run: Run, statement: For, frame: Frame, output: Output): void {
   for (let index = 0; index < items.length; index++) {
     run.step(ITERATION)
     loop.index0 = index
-    const inner = scopeOf(run, target, items[index] as Json, frame)
+    const inner = createScope(run, target, items[index] as Json, frame)
     inner.set("loop", loop)
     execute(run, body, inner, output)
   }
 }
 
-function scopeOf(run: Run, target: Target, item: Json, frame: Frame): Frame {
+function createScope(run: Run, target: Target, item: Json, frame: Frame): Frame {
   const inner = new Frame(frame)
   assign(run, target, item, inner)
   return inner

@@ -3,15 +3,15 @@
  * the same name is never called, and no method of JavaScript is reachable.
  */
 import type { Json, JsonObject } from "../../core/json.ts"
-import { capitalize, join, pairsOf, recase, replace, splitText, strip } from "../filters/text-work.ts"
+import { capitalize, join, listPairs, recase, replace, splitText, strip } from "../filters/text-work.ts"
 import { cannot, type Run } from "../run.ts"
 import { type Given, lenientOperation, type Operation, operation, text, wholeNumber } from "./operation.ts"
 import {
   data,
   isMapping,
   Loop,
-  listOf,
   Missing,
+  makeList,
   Namespace,
   owns,
   put,
@@ -38,7 +38,7 @@ function mappingOnly(value: Json, name: string): JsonObject {
 }
 
 export const methods: ReadonlyMap<string, Operation> = new Map<string, Operation>([
-  ofMapping("items", "", pairsOf),
+  ofMapping("items", "", listPairs),
   ofMapping("keys", "", (run, value) => run.keys(value)),
   ofMapping("values", "", (run, value) => {
     run.items(run.keys(value).length)
@@ -90,7 +90,7 @@ function range(run: Run, given: readonly (Json | undefined)[]): Json {
   if (by === 0) throw cannot("the step of range must not be 0")
   const count = Math.max(0, Math.ceil((to - from) / by))
   run.items(count)
-  return listOf(count, i => from + i * by)
+  return makeList(count, i => from + i * by)
 }
 
 export const functions: ReadonlyMap<string, Operation> = new Map([

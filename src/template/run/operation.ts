@@ -76,20 +76,21 @@ export function wholeNumber(value: Argument, name: string, otherwise: number): n
   if (value === undefined) return otherwise
   if (typeof value === "boolean") return Number(value)
   if (typeof value === "number" && Number.isSafeInteger(value)) return value
-  throw cannot(`${name} must be a whole number${kindOf(value)}`)
+  throw cannot(`${name} must be a whole number${describeKind(value)}`)
 }
 
 export function text(value: Argument, name: string, otherwise?: string): string {
   if (value === undefined && otherwise !== undefined) return otherwise
   if (typeof value === "string") return value
-  throw cannot(`${name} must be a string${kindOf(value)}`)
+  throw cannot(`${name} must be a string${describeKind(value)}`)
 }
 
 export function flag(run: Run, value: Argument, otherwise: boolean): boolean {
   return value === undefined ? otherwise : truthy(run, data(value))
 }
 
-const kindOf = (value: Argument): string => (value === undefined ? "" : `, not a ${typeName(data(value))}`)
+const describeKind = (value: Argument): string =>
+  value === undefined ? "" : `, not a ${typeName(data(value))}`
 
 /** Text of at most so many characters, for arguments that are repeated. */
 export function shortText(run: Run, value: string, name: string, most: number): string {

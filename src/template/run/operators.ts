@@ -3,7 +3,16 @@ import type { Json } from "../../core/json.ts"
 import type { BinaryOperator, Comparison } from "../parse/ast.ts"
 import { cannot, type Run } from "../run.ts"
 import { equal, order } from "./compare.ts"
-import { characterCount, characters, isList, isMapping, listOf, owns, substring, typeName } from "./values.ts"
+import {
+  characterCount,
+  characters,
+  isList,
+  isMapping,
+  makeList,
+  owns,
+  substring,
+  typeName,
+} from "./values.ts"
 
 export function binary(run: Run, operator: BinaryOperator, left: Json, right: Json): Json {
   const a = numeric(left)
@@ -85,7 +94,7 @@ function repeat(run: Run, value: Repeatable, times: number): Json {
     return value.repeat(count)
   }
   run.items(value.length * count)
-  return listOf(value.length * count, i => value[i % value.length] as Json)
+  return makeList(value.length * count, i => value[i % value.length] as Json)
 }
 
 export function compare(run: Run, operator: Comparison, left: Json, right: Json): boolean {
@@ -141,7 +150,7 @@ export function slice(run: Run, value: Json, bounds: readonly Bound[]): Json {
   if (typeof value === "string" && step === 1) return substring(run, value, from, from + count)
   const source = typeof value === "string" ? characters(run, value) : value
   run.items(count)
-  const taken = listOf(count, i => source[from + i * step] as Json)
+  const taken = makeList(count, i => source[from + i * step] as Json)
   if (typeof value !== "string") return taken
   run.text(count * 2)
   return taken.join("")

@@ -76,7 +76,7 @@ const MOST_PROBLEMS = 1000
 /** Finds and compiles every template. Object keys are not templates. */
 export function compileValue(value: Json): { value: ValueTemplate; problems: readonly ValueProblem[] } {
   const search = new Search()
-  const shape = search.shapeOf(value)
+  const shape = search.parseShape(value)
   return { value: new CompiledValue(value, search.templates, shape), problems: search.problems }
 }
 
@@ -86,7 +86,7 @@ class Search {
   readonly #path: (string | number)[] = []
 
   /** `null` where there is no template. No object is created for such a part: most values of a large workflow are such. */
-  shapeOf(value: Json): Shape | null {
+  parseShape(value: Json): Shape | null {
     if (typeof value === "string") return isTemplate(value) ? this.#text(value) : null
     if (typeof value !== "object" || value === null) return null
     if (this.#path.length >= MAX_DEPTH) {
@@ -135,7 +135,7 @@ class Search {
 
   #inside(key: string | number, child: Json): Shape | null {
     this.#path.push(key)
-    const shape = this.shapeOf(child)
+    const shape = this.parseShape(child)
     this.#path.pop()
     return shape
   }

@@ -132,7 +132,7 @@ export const isTruthy = (value: Json): boolean =>
   typeof value === "object" && value !== null ? Object.keys(value).length > 0 : Boolean(value)
 
 /** `Array.from({ length }, make)`, which is five times slower. The caller has counted the items. */
-export function listOf(length: number, make: (index: number) => Json): Json[] {
+export function makeList(length: number, make: (index: number) => Json): Json[] {
   const list: Json[] = []
   for (let i = 0; i < length; i++) list.push(make(i))
   return list

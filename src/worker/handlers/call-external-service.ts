@@ -31,14 +31,14 @@ export interface SubmissionRules {
 }
 
 /** null: the provider follows no operations of this handler. */
-export type SubmissionRulesOf = (provider: string) => SubmissionRules | null
+export type FindSubmissionRules = (provider: string) => SubmissionRules | null
 
-export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf = () => null) =>
+export const callExternalService = (http: HttpClient, findRules: FindSubmissionRules = () => null) =>
   defineHandler({
     ...callExternalServiceSpec,
     async run(config, ctx) {
       if (ctx.provider !== null) checkProviderHeaders(config)
-      const rules = ctx.provider === null ? null : rulesOf(ctx.provider)
+      const rules = ctx.provider === null ? null : findRules(ctx.provider)
       const caller = { ...toCaller(ctx), origins: rules?.origins ?? undefined }
       if (config.save_as !== undefined) return saved(http, config, { ctx, caller, name: config.save_as })
       const response = await requestAnswer(http, config, caller)

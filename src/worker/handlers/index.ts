@@ -3,7 +3,7 @@ import { defineHandler, type Handler } from "../handler.ts"
 import { HttpClient } from "../http/client.ts"
 import type { WorkerSettings } from "../settings.ts"
 import { runPipeline, runWorkflow, waitForSignal, waitUntil } from "../waiting.ts"
-import { callExternalService, type SubmissionRulesOf } from "./call-external-service.ts"
+import { callExternalService, type FindSubmissionRules } from "./call-external-service.ts"
 import { llmService } from "./llm-service.ts"
 import {
   inputSpec,
@@ -18,7 +18,7 @@ import { storeMedia } from "./store-media.ts"
 
 export function builtinHandlers(
   settings: Pick<WorkerSettings, "allowPrivateAddresses">,
-  submissionRules?: SubmissionRulesOf,
+  submissionRules?: FindSubmissionRules,
 ): Handler[] {
   const http = new HttpClient(settings)
   return [

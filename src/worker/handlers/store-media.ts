@@ -4,8 +4,8 @@ import { activeTraceHeader } from "../../trace.ts"
 import { finalError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import type { HttpClient } from "../http/client.ts"
-import { beginning, type Download, download, nameOf } from "../http/download.ts"
-import { extensionOf, isAccepted, mediaTypeOf } from "../media-type.ts"
+import { beginning, type Download, download, fileName } from "../http/download.ts"
+import { detectMediaType, fileExtension, isAccepted } from "../media-type.ts"
 import { storeMediaSpec } from "./specs.ts"
 
 type Config = z.output<typeof storeMediaSpec.config>
@@ -15,12 +15,12 @@ export const storeMedia = (http: HttpClient) =>
     ...storeMediaSpec,
     async run(config, ctx) {
       if (config.url === undefined) return storeText(config, ctx)
-      const stream = await download(http, requestOf({ ...config, url: config.url }, ctx))
+      const stream = await download(http, buildDownload({ ...config, url: config.url }, ctx))
       const { head, body } = await beginning(stream.body)
       try {
         const type = acceptedType(head, config.types, stream.url.origin)
         return await ctx.artifacts.put(
-          config.name ?? nameOf(stream.url) ?? `media.${extensionOf(type)}`,
+          config.name ?? fileName(stream.url) ?? `media.${fileExtension(type)}`,
           body,
           { type },
         )
@@ -35,11 +35,11 @@ async function storeText({ base64 = "", name, types, max_bytes }: Config, ctx: H
   if (content.length > max_bytes)
     throw finalError("E413", `The content has more than ${max_bytes} bytes. Store less, or raise max_bytes.`)
   const type = acceptedType(content, types, "base64")
-  return ctx.artifacts.put(name ?? `media.${extensionOf(type)}`, content, { type })
+  return ctx.artifacts.put(name ?? `media.${fileExtension(type)}`, content, { type })
 }
 
 /** With a provider, every request beyond the first takes a place in its rate. */
-function requestOf(
+function buildDownload(
   { url, headers = {}, max_bytes, timeout_seconds }: Config & { readonly url: string },
   { signal, now, provider, place }: HandlerContext,
 ): Download {
@@ -53,7 +53,7 @@ function requestOf(
 }
 
 function acceptedType(head: Uint8Array, types: readonly string[], source: string): string {
-  const type = mediaTypeOf(head)
+  const type = detectMediaType(head)
   if (type !== undefined && isAccepted(type, types)) return type
   const what =
     head.length === 0 ? "is empty" : type === undefined ? "has no type that is known" : `is ${type}`

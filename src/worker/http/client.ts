@@ -230,13 +230,13 @@ interface Agents {
 /** One request and its answer on one connection. */
 async function exchange(request: HttpRequest, agents: Agents): Promise<HttpStream> {
   const answer = await answerTo(request, agents).catch(error => {
-    throw faultOf(request, error)
+    throw toRequestFault(request, error)
   })
-  const body = bodyOf(answer, request)
-  return { url: request.url, status: answer.statusCode ?? 0, headers: headersOf(answer), body }
+  const body = readBody(answer, request)
+  return { url: request.url, status: answer.statusCode ?? 0, headers: joinHeaders(answer), body }
 }
 
-function faultOf(request: HttpRequest, error: unknown): unknown {
+function toRequestFault(request: HttpRequest, error: unknown): unknown {
   return error instanceof HandlerError || request.signal.aborted ? error : connectionFault(request, error)
 }
 
@@ -296,7 +296,7 @@ function protocolError(code: string, message: string): Error {
   return Object.assign(new Error(message), { code })
 }
 
-async function* bodyOf(answer: IncomingMessage, request: HttpRequest): HttpStream["body"] {
+async function* readBody(answer: IncomingMessage, request: HttpRequest): HttpStream["body"] {
   let size = 0
   try {
     for await (const chunk of decoded(answer, request.method)) {
@@ -305,7 +305,7 @@ async function* bodyOf(answer: IncomingMessage, request: HttpRequest): HttpStrea
       yield chunk
     }
   } catch (error) {
-    throw faultOf(request, error)
+    throw toRequestFault(request, error)
   } finally {
     if (!answer.complete) answer.destroy()
   }
@@ -326,7 +326,7 @@ function createDecoder(encoding: string | undefined) {
   return encoding === "deflate" ? createInflate() : undefined
 }
 
-function headersOf(answer: IncomingMessage): Record<string, string> {
+function joinHeaders(answer: IncomingMessage): Record<string, string> {
   const entries = Object.entries(answer.headers).map(([name, value]) => [
     name,
     Array.isArray(value) ? value.join(", ") : value,
@@ -397,7 +397,7 @@ export function parseBody(response: HttpResponse): Body {
   if (response.body.length === 0) return { encoding: "text", body: null }
   const type = response.headers["content-type"] ?? ""
   if (/^application\/(json|[\w.+-]+\+json)\b/i.test(type)) return { encoding: "json", body: parsed(response) }
-  const text = textOf(response.body, /charset="?([\w-]+)/i.exec(type)?.[1])
+  const text = decodeText(response.body, /charset="?([\w-]+)/i.exec(type)?.[1])
   return text === undefined
     ? { encoding: "base64", body: response.body.toString("base64") }
     : { encoding: "text", body: text }
@@ -416,7 +416,7 @@ export function parsed(response: HttpResponse): Json {
   }
 }
 
-function textOf(bytes: Buffer, charset = "utf-8"): string | undefined {
+function decodeText(bytes: Buffer, charset = "utf-8"): string | undefined {
   try {
     return new TextDecoder(charset, { fatal: true }).decode(bytes)
   } catch {

@@ -3,7 +3,7 @@ import { isMediaType } from "../../artifacts/transfer.ts"
 import type { ArtifactReference } from "../../core/artifacts.ts"
 import type { HandlerArtifacts } from "../artifacts.ts"
 import { finalError } from "../fail.ts"
-import { HEAD_BYTES, mediaTypeOf } from "../media-type.ts"
+import { detectMediaType, HEAD_BYTES } from "../media-type.ts"
 import { type HttpClient, type HttpRequest, type HttpStream, streamFault } from "./client.ts"
 
 /** For one download: results may be films. */
@@ -54,7 +54,7 @@ export async function storeAnswer(
 ): Promise<ArtifactReference> {
   const { head, body } = await beginning(stream.body)
   try {
-    return await artifacts.put(name, body, { type: type ?? mediaTypeOf(head) ?? declaredType(stream) })
+    return await artifacts.put(name, body, { type: type ?? detectMediaType(head) ?? declaredType(stream) })
   } finally {
     await stream.body.return()
   }
@@ -87,7 +87,7 @@ export async function beginning(body: HttpStream["body"]) {
 }
 
 /** The last part of the path, as far as it can be a name of a file; undefined: there is none. */
-export function nameOf(url: URL): string | undefined {
+export function fileName(url: URL): string | undefined {
   const last = url.pathname.split("/").at(-1) ?? ""
   const name = decoded(last)
     .replace(/[\p{Cc}\p{Surrogate}/\\]/gu, "_")

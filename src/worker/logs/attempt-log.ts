@@ -81,7 +81,7 @@ function fittingFields({ fields, errors }: LogEntry, bytes: number): string {
   const text = fieldsText(fields, errors)
   if (Buffer.byteLength(text) <= bytes) return text
   const stored = JSON.parse(text) as object
-  const kept = safeFields(stored, { maxBytes: bytes - MARK_BYTES, sizeOf: jsonBytes }).fields
+  const kept = safeFields(stored, { maxBytes: bytes - MARK_BYTES, measureText: jsonBytes }).fields
   const cut = JSON.stringify(kept)
   return Buffer.byteLength(cut) <= bytes ? cut : "{}"
 }

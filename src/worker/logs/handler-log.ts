@@ -23,7 +23,7 @@ export function handlerLog(options: HandlerLogOptions): HandlerLog {
   const at =
     (level: LogLevel): LogMethod =>
     (given: unknown, ...values: unknown[]) =>
-      write(level, withBound(entryOf(given, values, clean), bound))
+      write(level, withBound(buildEntry(given, values, clean), bound))
   return {
     debug: at("debug"),
     info: at("info"),
@@ -43,14 +43,14 @@ function withBound<T extends SafeFields>(entry: T, bound: SafeFields | undefined
   }
 }
 
-function entryOf(given: unknown, values: unknown[], clean: HandlerLogOptions["clean"]): LogEntry {
+function buildEntry(given: unknown, values: unknown[], clean: HandlerLogOptions["clean"]): LogEntry {
   if (typeof given === "object" && given !== null) {
     const { fields, errors } = safeFields(given, { clean })
     const [text, ...more] = values
-    return { fields, errors, message: textOf(text, more, clean) ?? messageIn(fields) }
+    return { fields, errors, message: formatMessage(text, more, clean) ?? messageIn(fields) }
   }
   const [text, ...more] = (given ?? undefined) === undefined ? values : [given, ...values]
-  return { fields: {}, errors: [], message: textOf(text, more, clean) }
+  return { fields: {}, errors: [], message: formatMessage(text, more, clean) }
 }
 
 /** The message of an error that was logged without a text. */
@@ -60,7 +60,7 @@ function messageIn({ err, msg }: Record<string, unknown>): string | undefined {
   return typeof message === "string" ? message : undefined
 }
 
-function textOf(
+function formatMessage(
   text: unknown,
   values: readonly unknown[],
   clean: HandlerLogOptions["clean"],
@@ -86,11 +86,11 @@ function format(text: string, values: readonly unknown[], clean: HandlerLogOptio
     }
     if (value === undefined) return place
     if (typeof value === "string") return `'${value}'`
-    return typeof value === "function" ? written(value, nameOf) : safeText(value, clean)
+    return typeof value === "function" ? written(value, functionName) : safeText(value, clean)
   })
 }
 
-const nameOf = (given: unknown) => (given as { name?: unknown }).name || "<anonymous>"
+const functionName = (given: unknown) => (given as { name?: unknown }).name || "<anonymous>"
 
 function written(value: unknown, convert: (value: unknown) => unknown = given => given): string {
   try {

@@ -24,7 +24,7 @@ export interface CopyOptions {
   /** Of the copy, without the stacks of errors. Default: `ROW_BYTES`. */
   readonly maxBytes?: number
   /** The size of a text within JSON, without its quotes. Default: its length, which is never more. */
-  readonly sizeOf?: (text: string) => number
+  readonly measureText?: (text: string) => number
 }
 
 const MAX_DEPTH = 32
@@ -80,7 +80,7 @@ const shown = new Set(["type", "name", "message", "code", "cause", "errors", "st
 class Copier {
   readonly errors: object[] = []
   readonly #clean: (text: string) => string
-  readonly #sizeOf: (text: string) => number
+  readonly #measureText: (text: string) => number
   readonly #isBrief: boolean
   #left: number
   #stacksLeft = MAX_STACKS
@@ -88,9 +88,9 @@ class Copier {
   readonly #around: unknown[] = []
 
   constructor(options: CopyOptions) {
-    const { clean, sizeOf, isBrief = false, maxBytes = ROW_BYTES } = options
+    const { clean, measureText, isBrief = false, maxBytes = ROW_BYTES } = options
     this.#clean = clean ?? (text => text)
-    this.#sizeOf = sizeOf ?? (text => text.length)
+    this.#measureText = measureText ?? (text => text.length)
     this.#isBrief = isBrief
     this.#left = maxBytes
   }
@@ -149,7 +149,7 @@ class Copier {
 
   #fitted(text: string): string {
     const left = this.#left
-    const size = this.#sizeOf(text)
+    const size = this.#measureText(text)
     this.#left -= size + 2
     return size <= left ? text : `${prefix(text, left)}${TRUNCATED}`
   }
@@ -204,7 +204,7 @@ class Copier {
   #error(error: Error, causes = 0): object {
     this.#around.push(error)
     this.#left -= 2
-    const copy: Record<string, unknown> = { type: this.#text(typeOf(error)) }
+    const copy: Record<string, unknown> = { type: this.#text(errorType(error)) }
     const { name } = error
     if (typeof name === "string" && name !== "Error" && name !== copy.type) copy.name = this.#text(name)
     copy.message = this.#guarded(() => this.#text(String(error.message)))
@@ -242,7 +242,7 @@ class Copier {
   }
 }
 
-function typeOf(error: Error): string {
+function errorType(error: Error): string {
   const made: unknown = error.constructor
   return typeof made === "function" ? made.name : String(error.name)
 }
@@ -260,7 +260,7 @@ export function prefix(text: string, bytes: number): string {
   let at = 0
   while (at < text.length) {
     const isPair = isPairAt(text, at)
-    left -= isPair ? 4 : bytesOf(text.charCodeAt(at))
+    left -= isPair ? 4 : unitBytes(text.charCodeAt(at))
     if (left < 0) break
     at += isPair ? 2 : 1
   }
@@ -277,7 +277,7 @@ function isPairAt(text: string, at: number): boolean {
 }
 
 /** Of one UTF-16 unit that is not part of a pair, as `JSON.stringify` writes it. */
-function bytesOf(unit: number): number {
+function unitBytes(unit: number): number {
   if (unit === 0x22 || unit === 0x5c || (unit >= 0x08 && unit <= 0x0d && unit !== 0x0b)) return 2
   if (unit < 0x20 || (unit >= 0xd800 && unit <= 0xdfff)) return 6
   if (unit < 0x80) return 1

@@ -66,7 +66,7 @@ let artifacts: WorkerArtifacts | undefined
  * timer: that must not become a line of the next attempt, which may be of another owner. So the message of a line that is
  * logged after the end names its attempt.
  */
-function reportsOf({ jobId, nodeId, item, shownAttempt, handler }: RunMessage): Reports {
+function attemptReports({ jobId, nodeId, item, shownAttempt, handler }: RunMessage): Reports {
   const names = { jobId, nodeId, item, shownAttempt, handler }
   return { ...reports, logLate: (level, entry) => say({ type: "late", level, entry, names }) }
 }
@@ -89,12 +89,12 @@ async function run(message: RunMessage): Promise<Outcome> {
   const { maxOutputBytes, maxPreviewBytes, config, parents } = message
   const call = { ...message, parents: () => parents }
   artifacts ??= sharedArtifacts(message.artifacts)
-  const reports = reportsOf(message)
+  const reports = attemptReports(message)
   const context = new Context({ call, reports, redactor, maxPreviewBytes, artifacts, now: Date.now })
   current = context
   let handler: Handler = unknownHandler(message.handler)
   try {
-    handler = await handlerOf(message)
+    handler = await findHandler(message)
     context.throwIfAborted()
     say({ type: "begun" })
   } catch (thrown) {
@@ -105,7 +105,7 @@ async function run(message: RunMessage): Promise<Outcome> {
   return message.capturesConsole ? capturingConsole(context, begin) : begin()
 }
 
-async function handlerOf({ module, handler: name }: RunMessage): Promise<Handler> {
+async function findHandler({ module, handler: name }: RunMessage): Promise<Handler> {
   const found = (await loadHandlers(module)).find(handler => handler.name === name)
   if (found !== undefined) return found
   throw new Error(

@@ -233,7 +233,7 @@ class Thread {
   #hear(message: FromThread): void {
     const reports = this.#current?.reports
     if (message.type === "begun") this.#current?.begun()
-    else if (message.type === "ended") this.#end(outcomeOf(message.outcome))
+    else if (message.type === "ended") this.#end(parseOutcome(message.outcome))
     else if (message.type === "heartbeat") reports?.heartbeat()
     else if (message.type === "progress") reports?.progress(message.progress)
     else if (message.type === "preview") reports?.preview(message.data)
@@ -289,6 +289,6 @@ function received(entry: LogEntry): LogEntry {
   return entry
 }
 
-function outcomeOf(outcome: ThreadOutcome): Outcome {
+function parseOutcome(outcome: ThreadOutcome): Outcome {
   return outcome.type === "completed" ? { ...outcome, output: JSON.parse(outcome.text) as Json } : outcome
 }

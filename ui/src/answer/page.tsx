@@ -10,7 +10,7 @@ import { clock, elapsed, shortId, timeAgo } from "../model/format.ts"
 import { toYaml } from "../model/yaml.ts"
 import type { Schema } from "../schema-form/schema.ts"
 import { Pill, type Status } from "../shell/icons.tsx"
-import { hrefOf, usePlace } from "../shell/router.ts"
+import { pageHref, usePlace } from "../shell/router.ts"
 import { Shell } from "../shell/shell.tsx"
 import { Empty, Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import { YamlText } from "../workflows/yaml-text.tsx"
@@ -79,7 +79,7 @@ export default function AnswerPage({ session, jobId }: { session: Session; jobId
     <Shell session={session} page="now">
       <Main name="answer">
         <div className="phead">
-          <h1>{titleOf(found.data, node)}</h1>
+          <h1>{answerTitle(found.data, node)}</h1>
         </div>
         {failed !== undefined ? (
           <section className="panel">
@@ -103,7 +103,7 @@ export default function AnswerPage({ session, jobId }: { session: Session; jobId
   )
 }
 
-function titleOf(found: NodeAnswer | undefined, node: string): string {
+function answerTitle(found: NodeAnswer | undefined, node: string): string {
   const title = found?.waiting_on?.schema?.title
   return typeof title === "string" ? title : `Answer ${node}`
 }
@@ -127,7 +127,7 @@ function Question({ job, found, item, canAnswer, onSent }: QuestionProps) {
           <Pill status={status} />
           <a
             className="link"
-            href={hrefOf(`/jobs/${job.job_id}`, { node: id, ...(item !== null && { tab: "Items", item }) })}
+            href={pageHref(`/jobs/${job.job_id}`, { node: id, ...(item !== null && { tab: "Items", item }) })}
           >
             {job.workflow} <span className="mono">{shortId(job.job_id)}</span>
           </a>
@@ -173,7 +173,7 @@ function Question({ job, found, item, canAnswer, onSent }: QuestionProps) {
           >
             <p>
               {waiting?.kind === "items" ? (
-                <a className="link" href={hrefOf(`/jobs/${job.job_id}`, { node: id, tab: "Items" })}>
+                <a className="link" href={pageHref(`/jobs/${job.job_id}`, { node: id, tab: "Items" })}>
                   Choose one of them
                 </a>
               ) : (

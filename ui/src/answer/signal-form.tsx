@@ -2,7 +2,7 @@
 import { type FormEvent, useState } from "react"
 import type { Json } from "../../../src/core/index.ts"
 import { ApiError, ask } from "../api/http.ts"
-import { initialOf, type Schema } from "../schema-form/schema.ts"
+import { initialValue, type Schema } from "../schema-form/schema.ts"
 import { ValueEditor } from "../schema-form/value-editor.tsx"
 
 interface SignalFormProps {
@@ -16,7 +16,7 @@ interface SignalFormProps {
 
 export default function SignalForm({ jobId, name, schema, isItem, onSent }: SignalFormProps) {
   const [data, setData] = useState<Json | undefined>(() =>
-    schema === null ? undefined : initialOf(schema, schema),
+    schema === null ? undefined : initialValue(schema, schema),
   )
   const [fault, setFault] = useState<string | null>(null)
   const [error, setError] = useState<Error | null>(null)

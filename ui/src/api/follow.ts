@@ -19,7 +19,7 @@ import type {
   WhyOptions,
 } from "../model/source.ts"
 import { Timeline } from "../model/timeline.ts"
-import { ApiError, addressOf, ask, jobPath, ownHeaders } from "./http.ts"
+import { ApiError, ask, buildUrl, jobPath, ownHeaders } from "./http.ts"
 import { readStream } from "./stream.ts"
 
 interface FactPage {
@@ -94,7 +94,7 @@ export class Follower implements JobSource {
 
   payload(seq: number, field: string): JsonSource {
     return {
-      address: addressOf(this.#path(`payloads/${seq}/${encodeURIComponent(field)}`)),
+      address: buildUrl(this.#path(`payloads/${seq}/${encodeURIComponent(field)}`)),
       headers: ownHeaders(),
     }
   }
@@ -209,7 +209,7 @@ export class Follower implements JobSource {
     this.#stream = stream
     const lost = () => stream.signal.aborted || this.#lost()
     readStream({
-      address: addressOf(this.#path("facts"), { follow: "true", last_event_id: this.timeline.lastSeq }),
+      address: buildUrl(this.#path("facts"), { follow: "true", last_event_id: this.timeline.lastSeq }),
       signal: stream.signal,
       onOpen: () => {
         this.#lostSince = null

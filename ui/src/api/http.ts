@@ -75,7 +75,7 @@ export function jobPath(jobId: string): string {
   return `/jobs/${encodeURIComponent(jobId)}`
 }
 
-export function addressOf(path: string, query: Asked["query"] = {}): string {
+export function buildUrl(path: string, query: Asked["query"] = {}): string {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(query))
     for (const one of [value].flat()) if (one != null) parameters.append(name, String(one))
@@ -98,7 +98,7 @@ async function send(
   const content =
     sent ?? (body === undefined ? null : { text: JSON.stringify(body), type: "application/json" })
   try {
-    response = await fetch(addressOf(path, query), {
+    response = await fetch(buildUrl(path, query), {
       method,
       headers: {
         ...ownHeaders(),
@@ -113,7 +113,7 @@ async function send(
     throw new ApiError(`The server does not answer: ${(error as Error).message}.`, {})
   }
   if (response.ok || (alsoFailed && response.status === 503)) return response
-  const error = await errorOf(response)
+  const error = await readError(response)
   if (error.status === 401) window.dispatchEvent(new Event("umbra-login"))
   throw error
 }
@@ -121,7 +121,7 @@ async function send(
 /** Reads a file, and offers it as a download. */
 export async function download(address: string, name: string): Promise<void> {
   const response = await fetch(address, { headers: ownHeaders() })
-  if (!response.ok) throw await errorOf(response)
+  if (!response.ok) throw await readError(response)
   const link = document.createElement("a")
   link.href = URL.createObjectURL(await response.blob())
   link.download = name
@@ -129,7 +129,7 @@ export async function download(address: string, name: string): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
 }
 
-async function errorOf(response: Response): Promise<ApiError> {
+async function readError(response: Response): Promise<ApiError> {
   const { status } = response
   const text = await response.text().catch(() => "")
   const after = Number(response.headers.get("retry-after"))

@@ -2,7 +2,7 @@
 import { useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
 import type { JobStatus } from "../../../src/core/index.ts"
-import { addressOf } from "./http.ts"
+import { buildUrl } from "./http.ts"
 import { readStream } from "./stream.ts"
 import type { Paused } from "./types.ts"
 
@@ -64,7 +64,7 @@ export function followJobs({ onJob, onConnection }: Options): () => void {
       )
     }
     readStream({
-      address: addressOf("/jobs/stream", lastId === "" ? {} : { last_event_id: lastId }),
+      address: buildUrl("/jobs/stream", lastId === "" ? {} : { last_event_id: lastId }),
       signal,
       onOpen: () => {
         tries = 0

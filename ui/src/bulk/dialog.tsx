@@ -7,7 +7,7 @@ import { useEffect, useRef, useState } from "react"
 import { ask } from "../api/http.ts"
 import { count, counted, shortId } from "../model/format.ts"
 import { Dialog } from "../shell/dialog.tsx"
-import { hrefOf } from "../shell/router.ts"
+import { pageHref } from "../shell/router.ts"
 import { Failed, Loading } from "../shell/states.tsx"
 
 /** As `filter` of `POST /bulk`. */
@@ -182,7 +182,7 @@ export function Progress({ first, onClose }: { first: Operation; onClose: () => 
         {isOver ? (status === "COMPLETED" ? "Ended" : `Ended: ${status}`) : aborting ? "Aborting" : "Running"}
         : {counted(done, "job")} done, {count(refused)} left as they were, of {count(matched.count)}
         {matched.complete ? "" : " or more"}.{" "}
-        <a className="link" href={hrefOf(`/jobs/${id}`)}>
+        <a className="link" href={pageHref(`/jobs/${id}`)}>
           Operation {shortId(id)}
         </a>
       </p>
@@ -228,7 +228,7 @@ function Refusals({ id }: { id: string }) {
           {job_id === null ? (
             <span className="mono">{tick}</span>
           ) : (
-            <a className="link mono" href={hrefOf(`/jobs/${job_id}`)}>
+            <a className="link mono" href={pageHref(`/jobs/${job_id}`)}>
               {shortId(job_id)}
             </a>
           )}{" "}

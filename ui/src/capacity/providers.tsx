@@ -4,7 +4,7 @@ import { ask } from "../api/http.ts"
 import type { Session } from "../api/session.ts"
 import { clock, count, counted, elapsed, shortId, timeAgo } from "../model/format.ts"
 import { StateMark, type Status } from "../shell/icons.tsx"
-import { changeQuery, hrefOf, usePlace } from "../shell/router.ts"
+import { changeQuery, pageHref, usePlace } from "../shell/router.ts"
 import { Empty, Failed, Loading } from "../shell/states.tsx"
 
 interface Holder {
@@ -75,7 +75,7 @@ interface Held {
 }
 
 /** By job, most slots first. */
-function holdersOf(held: readonly Holder[]): readonly Held[] {
+function groupHolders(held: readonly Holder[]): readonly Held[] {
   const found = new Map<string, Held>()
   for (const { job_id, owner } of held)
     found.set(job_id, { job_id, owner, slots: (found.get(job_id)?.slots ?? 0) + 1 })
@@ -84,7 +84,7 @@ function holdersOf(held: readonly Holder[]): readonly Held[] {
 
 function Card({ provider, session, isShown }: { provider: Provider; session: Session; isShown: boolean }) {
   const { name, slots, rate, operations, recent_errors } = provider
-  const holders = holdersOf(slots.held)
+  const holders = groupHolders(slots.held)
   const isFull = slots.limit !== null && slots.held.length >= slots.limit
   const [error] = recent_errors
   const others = holders.slice(SHOWN_HOLDERS)
@@ -108,7 +108,7 @@ function Card({ provider, session, isShown }: { provider: Provider; session: Ses
             <li key={job_id}>
               <i data-h={place} aria-hidden="true" />
               {session.owner === null || owner === session.owner ? (
-                <a className="link mono" href={hrefOf(`/jobs/${job_id}`)}>
+                <a className="link mono" href={pageHref(`/jobs/${job_id}`)}>
                   {shortId(job_id)}
                 </a>
               ) : (

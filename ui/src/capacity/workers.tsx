@@ -3,9 +3,9 @@ import { useState } from "react"
 import { Sentence } from "../job/panel/sentence.tsx"
 import { count, counted, duration, elapsed, timeAgo } from "../model/format.ts"
 import { whyParts } from "../model/why-text.ts"
-import { isQueue, titleOf, type Waits } from "../now/needs.ts"
+import { groupTitle, isQueue, type Waits } from "../now/needs.ts"
 import { StateMark, type Status } from "../shell/icons.tsx"
-import { hrefOf } from "../shell/router.ts"
+import { pageHref } from "../shell/router.ts"
 import { Empty } from "../shell/states.tsx"
 
 interface Worker {
@@ -316,10 +316,10 @@ export function QueueWaits({ waits }: { waits: Waits }) {
                   <tr key={`${kind} ${subject}`} data-wait={kind}>
                     <td className="wrap">
                       {first === undefined ? (
-                        <b className="med">{titleOf(group)}</b>
+                        <b className="med">{groupTitle(group)}</b>
                       ) : (
-                        <a className="med" href={hrefOf(`/jobs/${first.job_id}`, { node: first.node })}>
-                          {titleOf(group)}
+                        <a className="med" href={pageHref(`/jobs/${first.job_id}`, { node: first.node })}>
+                          {groupTitle(group)}
                         </a>
                       )}
                       <p className="small dim">

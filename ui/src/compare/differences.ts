@@ -102,7 +102,7 @@ export function divergenceText({ divergence, nodes, ...compared }: Comparison): 
 
 export type Verdict = "same" | "here" | "follows" | "unknown"
 
-export function verdictOf({ a, b, divergence, same_output }: ComparedNode): Verdict {
+export function judgeNode({ a, b, divergence, same_output }: ComparedNode): Verdict {
   if (divergence !== null || a === null || b === null) return "here"
   if (a.status !== b.status || same_output === false) return "follows"
   return same_output === null && a.output !== null && b.output !== null ? "unknown" : "same"
@@ -113,7 +113,7 @@ export function verdictText(node: ComparedNode): string {
   if (node.b === null) return "only in A"
   const follows = node.same_inputs === null ? "differs" : "differs, follows"
   const texts = { same: "same", here: "differs here", follows, unknown: "not compared, too large" }
-  return `${texts[verdictOf(node)]}${node.by_hash ? ", by hash" : ""}`
+  return `${texts[judgeNode(node)]}${node.by_hash ? ", by hash" : ""}`
 }
 
 /** `+3 s`, `−2`, `0`. */

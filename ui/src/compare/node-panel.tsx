@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query"
 import { ask } from "../api/http.ts"
 import { count, counted, duration } from "../model/format.ts"
 import { Icon, StateMark } from "../shell/icons.tsx"
-import { changeQuery, hrefOf } from "../shell/router.ts"
+import { changeQuery, pageHref } from "../shell/router.ts"
 import { Failed, Loading } from "../shell/states.tsx"
 import type { ComparedNode, Comparison, ValueChange, ValueDiff } from "./differences.ts"
 
@@ -90,7 +90,7 @@ function States({ compared, node }: { compared: Comparison; node: ComparedNode }
                     </span>
                     <a
                       className="link small"
-                      href={hrefOf(`/jobs/${compared[letter].job_id}`, { node: node.id })}
+                      href={pageHref(`/jobs/${compared[letter].job_id}`, { node: node.id })}
                     >
                       Open
                     </a>

@@ -10,10 +10,10 @@ import type { Session } from "../api/session.ts"
 import { amount, clock, count, duration, shortId, timeAgo, versionText } from "../model/format.ts"
 import { Icon, Pill } from "../shell/icons.tsx"
 import { rowKeys, useKeys } from "../shell/keys.ts"
-import { changeQuery, hrefOf, usePlace } from "../shell/router.ts"
+import { changeQuery, pageHref, usePlace } from "../shell/router.ts"
 import { Shell } from "../shell/shell.tsx"
 import { copyText, Failed, Loading, Main, useTitle } from "../shell/states.tsx"
-import { type ComparedSide, type Comparison, divergenceText, signed, verdictOf } from "./differences.ts"
+import { type ComparedSide, type Comparison, divergenceText, judgeNode, signed } from "./differences.ts"
 import { NodePanel } from "./node-panel.tsx"
 import { NodeTable } from "./table.tsx"
 
@@ -62,7 +62,11 @@ export default function ComparePage({ session }: { session: Session }) {
           </span>
           <span className="sp" />
           {isComplete && (
-            <button className="btn" type="button" onClick={() => void copyText(commandOf(a, b, moments))}>
+            <button
+              className="btn"
+              type="button"
+              onClick={() => void copyText(buildDiffCommand(a, b, moments))}
+            >
               <Icon name="copy" />
               Copy as command
             </button>
@@ -111,7 +115,7 @@ interface Moments {
   readonly at_b: string | null
 }
 
-function commandOf(a: string, b: string, { at_a, at_b }: Moments): string {
+function buildDiffCommand(a: string, b: string, { at_a, at_b }: Moments): string {
   const flags = [
     ["--at-a", at_a],
     ["--at-b", at_b],
@@ -206,7 +210,7 @@ function Sides({
 }) {
   const { a, b, delta, nodes } = compared
   const usage = Object.keys({ ...a.usage, ...b.usage })[0]
-  const same = nodes.filter(node => verdictOf(node) === "same").length
+  const same = nodes.filter(node => judgeNode(node) === "same").length
   const attempts = nodes.reduce((sum, node) => sum + (node.b?.attempts ?? 0) - (node.a?.attempts ?? 0), 0)
   return (
     <section className="panel ab" aria-label="Both sides">
@@ -255,7 +259,7 @@ function Side({ letter, side, at }: { letter: "a" | "b"; side: ComparedSide; at:
           <Pill status={side.status} />
         </p>
         <p className="small dim">
-          <a className="link mono" href={hrefOf(`/jobs/${side.job_id}`)}>
+          <a className="link mono" href={pageHref(`/jobs/${side.job_id}`)}>
             {shortId(side.job_id)}
           </a>{" "}
           · {duration(side.took_ms)}

@@ -3,7 +3,7 @@ import { useState } from "react"
 import { amount, count, counted, duration } from "../model/format.ts"
 import { StateMark } from "../shell/icons.tsx"
 import { changeQuery } from "../shell/router.ts"
-import { type ComparedNode, type Comparison, signed, verdictOf, verdictText } from "./differences.ts"
+import { type ComparedNode, type Comparison, judgeNode, signed, verdictText } from "./differences.ts"
 
 /** A job may have thousands of nodes: the page has at most this many rows until more are requested. */
 const ROWS = 200
@@ -21,10 +21,10 @@ export function NodeTable({
 }) {
   const [limit, setLimit] = useState(ROWS)
   const { nodes } = compared
-  const differing = nodes.filter(node => verdictOf(node) !== "same")
+  const differing = nodes.filter(node => judgeNode(node) !== "same")
   const rows = isShort ? differing : nodes
   const span = nodes.reduce(
-    (most, { a, b }) => Math.max(most, endOf(a, compared.a.took_ms), endOf(b, compared.b.took_ms)),
+    (most, { a, b }) => Math.max(most, endTime(a, compared.a.took_ms), endTime(b, compared.b.took_ms)),
     1,
   )
   const usage = Object.keys({ ...compared.a.usage, ...compared.b.usage })[0]
@@ -103,7 +103,7 @@ function Row({
   isSelected: boolean
 }) {
   const { id, a, b, delta } = node
-  const verdict = verdictOf(node)
+  const verdict = judgeNode(node)
   const open = () => changeQuery({ node: isSelected ? null : id })
   const attempts =
     a === null || b === null || a.attempts === b.attempts
@@ -130,7 +130,7 @@ function Row({
                 data-open={side.took_ms === null || undefined}
                 style={{
                   marginLeft: `${(side.began_ms / span) * 100}%`,
-                  width: `${((endOf(side, totals[n]!) - side.began_ms) / span) * 100}%`,
+                  width: `${((endTime(side, totals[n]!) - side.began_ms) / span) * 100}%`,
                 }}
               />
             )}
@@ -152,7 +152,7 @@ function Row({
 }
 
 /** When a node ended, from the start of its job; for a node that has not ended, the newest known time. */
-function endOf(side: ComparedNode["a"], total: number): number {
+function endTime(side: ComparedNode["a"], total: number): number {
   if (side?.began_ms == null) return 0
   return side.took_ms === null ? Math.max(side.began_ms, total) : side.began_ms + side.took_ms
 }

@@ -60,14 +60,14 @@ export interface Verdict extends ForkedNode {
 }
 
 /** By node: what the fork does with it. */
-export function verdictsOf(
+export function collectVerdicts(
   preview: Preview,
   origin: ReadonlyMap<string, OriginNode>,
   overrides: Draft["overrides"],
 ): ReadonlyMap<string, Verdict> {
   const found = new Map<string, Verdict>()
-  const add = (nodes: readonly ForkedNode[], kindOf: (node: ForkedNode) => ForkKind) => {
-    for (const node of nodes) found.set(node.node, { ...node, kind: kindOf(node) })
+  const add = (nodes: readonly ForkedNode[], toKind: (node: ForkedNode) => ForkKind) => {
+    for (const node of nodes) found.set(node.node, { ...node, kind: toKind(node) })
   }
   add(preview.reused, ({ node }) => (origin.get(node)?.status === "SKIPPED" ? "skipped" : "reused"))
   // A node that did not complete runs for that reason, also with another config.
@@ -108,7 +108,7 @@ export const emptyDraft: Omit<Draft, "from" | "version" | "definition"> = {
   open: [],
 }
 
-export function requestOf(draft: Draft, workflow: string): Record<string, unknown> {
+export function buildForkRequest(draft: Draft, workflow: string): Record<string, unknown> {
   const { from, version, definition, input, overrides, items, reuse } = draft
   return {
     ...(from.length === 0 ? {} : { from }),
@@ -127,7 +127,12 @@ export interface Confirmed {
 }
 
 /** For a shell: values with other characters than these are quoted. */
-export function commandOf(jobId: string, draft: Draft, workflow: string, confirmed: Confirmed): string {
+export function buildForkCommand(
+  jobId: string,
+  draft: Draft,
+  workflow: string,
+  confirmed: Confirmed,
+): string {
   const quoted = (text: string) => (/^[\w./:@=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`)
   const parts: (readonly [string, string?])[] = [
     ...draft.from.map(node => ["--from", node] as const),

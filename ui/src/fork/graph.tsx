@@ -33,7 +33,7 @@ export function ForkGraph({ graph, layout, verdicts, origin, selected, onSelect 
       start={first === -1 ? null : first}
       card={(node, place) => {
         const verdict = of(node)
-        return <ForkCard key={node} {...place} {...cardOf(verdict, origin.get(place.id))} />
+        return <ForkCard key={node} {...place} {...cardTexts(verdict, origin.get(place.id))} />
       }}
       edgeKind={(from, to) => {
         const [a, b] = [of(from), of(to)]
@@ -62,7 +62,7 @@ interface CardTexts {
   readonly isUnsafe: boolean
 }
 
-function cardOf(verdict: Verdict | undefined, origin: OriginNode | undefined): CardTexts {
+function cardTexts(verdict: Verdict | undefined, origin: OriginNode | undefined): CardTexts {
   if (verdict === undefined) return { kind: null, left: "", right: "", isUnsafe: false }
   const { kind, items, reason, effects } = verdict
   return {
@@ -73,12 +73,12 @@ function cardOf(verdict: Verdict | undefined, origin: OriginNode | undefined): C
         : reason.code === "new"
           ? "new, will run"
           : kindTexts[kind],
-    right: timeOf(verdict, origin),
+    right: formatTime(verdict, origin),
     isUnsafe: effects === "unsafe",
   }
 }
 
-function timeOf(verdict: Verdict, origin: OriginNode | undefined): string {
+function formatTime(verdict: Verdict, origin: OriginNode | undefined): string {
   if (runs(verdict))
     return verdict.duration_ms == null
       ? "no data"
@@ -118,7 +118,7 @@ export function ForkList({ graph, verdicts, origin, selected, onSelect }: Omit<F
     <ul className="flist" aria-label="Nodes">
       {graph.nodes.slice(0, MOST_ROWS).map(({ id }, node) => {
         const verdict = verdicts.get(id)
-        const { kind, left, right, isUnsafe } = cardOf(verdict, origin.get(id))
+        const { kind, left, right, isUnsafe } = cardTexts(verdict, origin.get(id))
         return (
           <li key={id}>
             <button

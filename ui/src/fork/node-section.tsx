@@ -9,7 +9,7 @@ import { type FieldProblem, isObject, type Schema } from "../schema-form/schema.
 import { ValueEditor } from "../schema-form/value-editor.tsx"
 import { Icon } from "../shell/icons.tsx"
 import { Failed, Loading } from "../shell/states.tsx"
-import { pathOf } from "../workflows/types.ts"
+import { workflowPath } from "../workflows/types.ts"
 import { type Draft, itemsText, kindTexts, parseItems, type Verdict } from "./draft.ts"
 import { because } from "./figures.tsx"
 import { kindIcons } from "./graph.tsx"
@@ -289,7 +289,7 @@ function OutputEditor({ job, node: { id, signal, for_each }, draft, ...rest }: E
           return { value: found.output ?? null, schema: for_each ? null : (signal?.schema ?? null) }
         },
       }}
-      changed={changeOf(draft, id, "output")}
+      changed={readChange(draft, id, "output")}
       {...rest}
     />
   )
@@ -307,7 +307,9 @@ export function definitionQuery({ job_id, workflow }: OriginJob, version: number
     queryFn: async ({ signal }) =>
       (
         await ask<{ readonly definition: Definition }>(
-          version === null ? `${jobPath(job_id)}/compiled-graph` : `${pathOf(workflow)}/versions/${version}`,
+          version === null
+            ? `${jobPath(job_id)}/compiled-graph`
+            : `${workflowPath(workflow)}/versions/${version}`,
           { query: { definition: version === null ? "true" : null }, signal },
         )
       ).definition,
@@ -321,7 +323,7 @@ function useDefinition(job: OriginJob, { version, definition }: Draft) {
   return async (): Promise<Definition> => definition ?? queries.ensureQueryData(definitionQuery(job, version))
 }
 
-function changeOf({ overrides }: Draft, id: string, what: "output" | "config"): unknown {
+function readChange({ overrides }: Draft, id: string, what: "output" | "config"): unknown {
   return (overrides[id] as { readonly [what: string]: unknown } | undefined)?.[what]
 }
 
@@ -338,7 +340,7 @@ function ConfigEditor({ job, node: { id }, draft, ...rest }: EditorProps) {
           return { value: nodes.find(node => node.id === id)?.config ?? {}, schema: null }
         },
       }}
-      changed={changeOf(draft, id, "config")}
+      changed={readChange(draft, id, "config")}
       {...rest}
     />
   )

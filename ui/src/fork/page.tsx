@@ -11,21 +11,21 @@ import { count, shortId } from "../model/format.ts"
 import { useLayout } from "../model/layout/layouts.ts"
 import { Icon, Pill } from "../shell/icons.tsx"
 import { useKeys } from "../shell/keys.ts"
-import { changeQuery, go, hrefOf, usePlace } from "../shell/router.ts"
+import { changeQuery, go, pageHref, usePlace } from "../shell/router.ts"
 import { Shell } from "../shell/shell.tsx"
 import { Empty, Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import { NARROW, useMedia } from "../shell/theme.ts"
 import type { EditedDefinition } from "../workflows/editor.tsx"
-import { pathOf } from "../workflows/types.ts"
+import { workflowPath } from "../workflows/types.ts"
 import {
+  buildForkRequest,
+  collectVerdicts,
   type Draft,
   emptyDraft,
   type ForkKind,
   kindTexts,
   type OriginNode,
   type Preview,
-  requestOf,
-  verdictsOf,
 } from "./draft.ts"
 import { ForkGraph, ForkList, kindIcons } from "./graph.tsx"
 import { definitionQuery } from "./node-section.tsx"
@@ -90,7 +90,7 @@ function ForkView({ job }: { job: OriginJob }) {
   // While the text has a problem, the last one without stays.
   const changed = useLast(edited)
   const draft: Draft = { ...rest, from, version, definition: changed?.definition }
-  const body = requestOf(draft, workflow)
+  const body = buildForkRequest(draft, workflow)
   const preview = useQuery({
     queryKey: ["fork", jobId, "preview", JSON.stringify(body)],
     queryFn: ({ signal }) =>
@@ -103,7 +103,7 @@ function ForkView({ job }: { job: OriginJob }) {
     queryKey: ["fork", jobId, "graph", version],
     queryFn: ({ signal }) =>
       ask<CompiledGraph>(
-        version === null ? `${path}/compiled-graph` : `${pathOf(workflow)}/versions/${version}/graph`,
+        version === null ? `${path}/compiled-graph` : `${workflowPath(workflow)}/versions/${version}/graph`,
         { signal },
       ),
     placeholderData: keepPreviousData,
@@ -113,7 +113,7 @@ function ForkView({ job }: { job: OriginJob }) {
   const graph = shown?.graph
   const isNarrow = useMedia(NARROW)
   const verdicts = useMemo(
-    () => (preview.data === undefined ? new Map() : verdictsOf(preview.data, origin, rest.overrides)),
+    () => (preview.data === undefined ? new Map() : collectVerdicts(preview.data, origin, rest.overrides)),
     [preview.data, origin, rest.overrides],
   )
   const selected = graph?.nodes.findIndex(({ id }) => id === query.get("node")) ?? -1
@@ -123,7 +123,7 @@ function ForkView({ job }: { job: OriginJob }) {
   useKeys({
     f: () => selected !== -1 && toggle(graph!.nodes[selected]!.id),
     Escape: () =>
-      selected === -1 ? go(hrefOf(`/jobs/${jobId}`)) : changeQuery({ node: null }, { replace: true }),
+      selected === -1 ? go(pageHref(`/jobs/${jobId}`)) : changeQuery({ node: null }, { replace: true }),
   })
   const { fork, isBusy, error } = useFork(jobId, body)
   return (
@@ -131,14 +131,14 @@ function ForkView({ job }: { job: OriginJob }) {
       <header className="fhead">
         <a
           className="btn ghost icon-only"
-          href={hrefOf(`/jobs/${jobId}`)}
+          href={pageHref(`/jobs/${jobId}`)}
           aria-label="Back to the job"
           title="Back to the job  Esc"
         >
           <Icon name="close" />
         </a>
         <h1 className="trunc">Fork {workflow}</h1>
-        <a className="link mono hide-s" href={hrefOf(`/jobs/${jobId}`)}>
+        <a className="link mono hide-s" href={pageHref(`/jobs/${jobId}`)}>
           {shortId(jobId)}
         </a>
         <Pill status={job.status} />
@@ -262,7 +262,7 @@ function useFork(jobId: string, body: Record<string, unknown>) {
         headers: { "idempotency-key": key.current.key },
       })
       void queries.invalidateQueries({ queryKey: ["jobs"] })
-      go(hrefOf(`/jobs/${made.job_id}`))
+      go(pageHref(`/jobs/${made.job_id}`))
     } catch (failure) {
       setError((failure as Error).message)
       setBusy(false)

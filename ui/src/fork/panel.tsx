@@ -9,8 +9,8 @@ import { changeQuery } from "../shell/router.ts"
 import { copyText, Failed } from "../shell/states.tsx"
 import { versionsQuery } from "../workflows/types.ts"
 import {
+  buildForkCommand,
   type Confirmed,
-  commandOf,
   type Draft,
   type emptyDraft,
   itemsText,
@@ -116,7 +116,7 @@ export function ForkPanel(props: PanelProps) {
           <button
             className="btn"
             type="button"
-            onClick={() => void copyText(commandOf(job.job_id, draft, job.workflow, confirmed))}
+            onClick={() => void copyText(buildForkCommand(job.job_id, draft, job.workflow, confirmed))}
           >
             Copy as command
           </button>

@@ -14,7 +14,7 @@ import {
 import { jobSentence } from "../model/sentences.ts"
 import type { Moment, Timeline } from "../model/timeline.ts"
 import { family, Icon, Pill } from "../shell/icons.tsx"
-import { hrefOf } from "../shell/router.ts"
+import { pageHref } from "../shell/router.ts"
 import { copyText } from "../shell/states.tsx"
 import { Sentence } from "./panel/sentence.tsx"
 import { mainUsage } from "./views/outline.tsx"
@@ -108,7 +108,7 @@ export function JobHeader({ jobId, timeline, moment, onNode, children }: HeaderP
                   by{" "}
                   <a
                     className="link"
-                    href={hrefOf(`/schedules/${state.schedule.name}`)}
+                    href={pageHref(`/schedules/${state.schedule.name}`)}
                     title={`tick of ${fullTime(state.schedule.tick)}`}
                   >
                     {state.schedule.name}

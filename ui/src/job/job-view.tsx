@@ -71,7 +71,7 @@ function useTick(isOn: boolean): number {
 }
 
 export function JobView(props: JobViewProps) {
-  const { source, timeline, layout: layoutOf, canSignal, actions, onCommand, board } = props
+  const { source, timeline, layout: computeLayout, canSignal, actions, onCommand, board } = props
   const { query } = usePlace()
   const version = useSyncExternalStore(
     listener => source.subscribe(listener),
@@ -82,7 +82,7 @@ export function JobView(props: JobViewProps) {
   /** While dragging or playing: the moment, before it is in the address. */
   const [passing, setPassing] = useState<number | null>(null)
   const at = query.get("at")
-  const fixed = passing ?? (at === null ? null : Math.max(1, timeline.indexOf(Number(at))))
+  const fixed = passing ?? (at === null ? null : Math.max(1, timeline.indexAtSeq(Number(at))))
   const isAtWork = source.connection.kind === "live" && fixed === null
   const tick = useTick(isAtWork)
   // biome-ignore lint/correctness/useExhaustiveDependencies: the timeline changes in place; `version` and `tick` change with it.
@@ -116,11 +116,11 @@ export function JobView(props: JobViewProps) {
   useEffect(() => {
     if (hasBoard) return
     let isOver = false
-    void layoutOf(timeline.graph).then(next => !isOver && setLayout(next))
+    void computeLayout(timeline.graph).then(next => !isOver && setLayout(next))
     return () => {
       isOver = true
     }
-  }, [layoutOf, timeline, hasBoard])
+  }, [computeLayout, timeline, hasBoard])
 
   const onMoment = useCallback(
     (index: number | null, isFinal: boolean) => {
@@ -277,13 +277,13 @@ function jumpTo(index: number | null, onMoment: (index: number, isFinal: boolean
 
 /** The next or previous fact of the selected node; without one, of any. */
 function nodeChange(
-  { factsOf, length }: Timeline,
+  { factsByNode, length }: Timeline,
   node: number | null,
   index: number,
   step: 1 | -1,
 ): number | null {
   if (node === null) return Math.min(length, Math.max(1, index + step))
-  const places = (factsOf.get(node) ?? []).map(place => place + 1)
+  const places = (factsByNode.get(node) ?? []).map(place => place + 1)
   return (step === 1 ? places.find(place => place > index) : places.findLast(place => place < index)) ?? null
 }
 

@@ -1,7 +1,7 @@
 /** The page of one job of the server. */
 import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore } from "react"
 import { Follower } from "../api/follow.ts"
-import { ApiError, addressOf, download, jobPath } from "../api/http.ts"
+import { ApiError, buildUrl, download, jobPath } from "../api/http.ts"
 import { may, type Session } from "../api/session.ts"
 import { shortId } from "../model/format.ts"
 import { requestLayout } from "../model/layout/layouts.ts"
@@ -11,7 +11,7 @@ import type { Command } from "../shell/command.ts"
 import { DownloadButton } from "../shell/download.tsx"
 import { Icon } from "../shell/icons.tsx"
 import { useKeys } from "../shell/keys.ts"
-import { changeQuery, currentAddress, go, hrefOf } from "../shell/router.ts"
+import { changeQuery, currentAddress, go, pageHref } from "../shell/router.ts"
 import { type ConnectionState, liveState, Shell } from "../shell/shell.tsx"
 import { Empty, Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import { ActionButtons, ActionDialog, type ActionName, actionTexts, possibleActions } from "./actions.tsx"
@@ -48,7 +48,7 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
   const actions = timeline === null || !canManage ? [] : possibleActions(timeline.newest(0))
   const fork = () => {
     const node = new URL(currentAddress()).searchParams.get("node")
-    if (canFork) go(hrefOf(`/jobs/${jobId}/fork`, { node }))
+    if (canFork) go(pageHref(`/jobs/${jobId}/fork`, { node }))
   }
   const compare = () => {
     if (timeline !== null) go(compareHref(jobId, timeline.stateAt(timeline.length).forkedFrom))
@@ -134,7 +134,7 @@ export default function JobPage({ jobId, session }: { jobId: string; session: Se
           name={action}
           onClose={() => setAction(null)}
           onDone={() => {
-            if (action === "delete") go(hrefOf("/jobs"))
+            if (action === "delete") go(pageHref("/jobs"))
             else void follower?.refresh()
           }}
         />
@@ -149,7 +149,7 @@ function NoJob({ jobId, error, onRetry }: { jobId: string; error: unknown; onRet
       <Empty title={`Job ${shortId(jobId)} not found`}>
         <p>It does not exist, was removed, or belongs to another owner.</p>
         <p>
-          <a className="link" href={hrefOf("/jobs")}>
+          <a className="link" href={pageHref("/jobs")}>
             All jobs
           </a>
         </p>
@@ -233,12 +233,12 @@ function jobCommands(
 /** A past moment is compared with now, a fork with its origin; for another job the page asks for the second one. */
 function compareHref(jobId: string, origin: string | null): string {
   const at = new URL(currentAddress()).searchParams.get("at")
-  if (at !== null) return hrefOf("/compare", { a: jobId, at_a: at, b: jobId })
-  return hrefOf("/compare", origin === null ? { a: jobId } : { a: origin, b: jobId })
+  if (at !== null) return pageHref("/compare", { a: jobId, at_a: at, b: jobId })
+  return pageHref("/compare", origin === null ? { a: jobId } : { a: origin, b: jobId })
 }
 
 function reportAddress(jobId: string): string {
-  return addressOf(`${jobPath(jobId)}/report`)
+  return buildUrl(`${jobPath(jobId)}/report`)
 }
 
 function DownloadMenu({
@@ -279,7 +279,7 @@ function DownloadMenu({
           <DownloadButton address={`${reportAddress(jobId)}?payloads=full`} name={`umbra-${jobId}.html`}>
             Replay file with all payloads
           </DownloadButton>
-          <DownloadButton address={addressOf(`${jobPath(jobId)}/graph`)} name={`${jobId}-graph.json`}>
+          <DownloadButton address={buildUrl(`${jobPath(jobId)}/graph`)} name={`${jobId}-graph.json`}>
             Graph (JSON)
           </DownloadButton>
           {canDelete && (

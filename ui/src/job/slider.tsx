@@ -44,13 +44,13 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
   const marks = useMemo(() => thinned(timeline.marks, scale), [timeline, total, scale])
   const ticks = useMemo(() => scale.ticks(7), [scale])
   const tallest = Math.sqrt(Math.max(1, ...density))
-  const head = moment.isLive ? 1 : scale.xOf(moment.at)
+  const head = moment.isLive ? 1 : scale.timeToX(moment.at)
   const latest = useRef({ scale, onMoment })
   latest.current = { scale, onMoment }
   const drag = (event: PointerEvent, isFinal: boolean) => {
     const { left, width } = track.current!.getBoundingClientRect()
     const x = Math.min(1, Math.max(0, (event.clientX - left) / width))
-    latest.current.onMoment(latest.current.scale.indexOf(x), isFinal)
+    latest.current.onMoment(latest.current.scale.indexAt(x), isFinal)
   }
   const isDragging = useRef(false)
   const frame = useRef(0)
@@ -134,7 +134,7 @@ export function Slider({ timeline, moment, end, connection, player, onMoment }: 
         <div className="ticks" aria-hidden="true">
           <span>{clock(scale.start, end)}</span>
           {ticks.map(time => (
-            <span key={time} style={{ left: `${scale.xOf(time) * 100}%` }}>
+            <span key={time} style={{ left: `${scale.timeToX(time) * 100}%` }}>
               {clock(time, time)}
             </span>
           ))}
@@ -209,7 +209,7 @@ const Marks = memo(function Marks({
           className={`mk ${mark.kind}`}
           type="button"
           tabIndex={-1}
-          style={{ left: `${scale.xOf(mark.at) * 100}%` }}
+          style={{ left: `${scale.timeToX(mark.at) * 100}%` }}
           title={`${clock(mark.at)}  ${mark.text}`}
           aria-label={`${clock(mark.at)}, ${mark.text}`}
           onClick={() => onMoment(mark.index, true)}
@@ -225,7 +225,7 @@ const Marks = memo(function Marks({
 function thinned(marks: readonly Mark[], scale: SliderScale): Mark[] {
   const places = new Map<string, Mark>()
   for (const mark of marks) {
-    const key = `${mark.kind} ${Math.floor(scale.xOf(mark.at) * MOST_MARKS)}`
+    const key = `${mark.kind} ${Math.floor(scale.timeToX(mark.at) * MOST_MARKS)}`
     if (!places.has(key)) places.set(key, mark)
   }
   return [...places.values()]

@@ -66,7 +66,7 @@ export function FilterBar({ filters, note, onChange }: FilterBarProps) {
         {filters.map((filter, n) => (
           <span key={`${filter.key} ${filter.value}`} className="chip">
             <span className="k">{filter.key}</span>
-            <span className="op">{operatorOf(filter)}</span>
+            <span className="op">{filterOperator(filter)}</span>
             <span className="v">{filter.value}</span>
             <button
               type="button"
@@ -143,7 +143,7 @@ export function FilterBar({ filters, note, onChange }: FilterBarProps) {
   )
 }
 
-function operatorOf({ key, value }: Filter): string {
+function filterOperator({ key, value }: Filter): string {
   return key === "started" && !/^\d+ ?(min|h|d)$/.test(value) ? "since" : filterTexts[key].operator
 }
 

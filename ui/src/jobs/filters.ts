@@ -85,7 +85,7 @@ export const filterTexts: { readonly [key in FilterKey]: FilterText } = {
   duration: {
     operator: ">",
     example: "1 min",
-    check: value => (secondsOf(value) === null ? "10 s, 5 min, 1 h" : null),
+    check: value => (parseSeconds(value) === null ? "10 s, 5 min, 1 h" : null),
   },
   parent: { operator: "is", example: "none", check: ok },
 }
@@ -101,7 +101,7 @@ export function filtersIn(query: URLSearchParams): Filter[] {
 }
 
 /** The parameters of the address for these filters. */
-export function queryOf(filters: readonly Filter[]): Record<string, readonly string[] | null> {
+export function filterQuery(filters: readonly Filter[]): Record<string, readonly string[] | null> {
   return Object.fromEntries(
     keys.map(key => {
       const values = filters.filter(filter => filter.key === key).map(({ value }) => value)
@@ -115,7 +115,7 @@ export function queryOf(filters: readonly Filter[]): Record<string, readonly str
 
 const units: { readonly [unit: string]: number } = { s: 1, min: 60, h: 3600, d: 86_400 }
 
-function secondsOf(text: string): number | null {
+function parseSeconds(text: string): number | null {
   const found = /^(\d+(?:\.\d+)?) ?(s|min|h|d)?$/.exec(text.trim())
   return found === null ? null : Number(found[1]) * units[found[2] ?? "s"]!
 }
@@ -129,7 +129,7 @@ export function apiQuery(
   const last = (key: FilterKey) => all(key).at(-1)
   const started = last("started")
   const before = last("before")
-  const seconds = started === undefined || !timePattern.test(started) ? null : secondsOf(started)
+  const seconds = started === undefined || !timePattern.test(started) ? null : parseSeconds(started)
   const from =
     started === undefined ? undefined : seconds === null ? new Date(started) : new Date(now - seconds * 1000)
   const duration = last("duration")
@@ -141,7 +141,7 @@ export function apiQuery(
     error_text: last("error"),
     error_code: last("code"),
     fingerprint: last("fingerprint"),
-    min_duration: duration === undefined ? undefined : String(secondsOf(duration) ?? ""),
+    min_duration: duration === undefined ? undefined : String(parseSeconds(duration) ?? ""),
     parent: last("parent"),
     created_from: from?.toISOString(),
     created_before: before === undefined ? undefined : new Date(before).toISOString(),

@@ -10,11 +10,11 @@ import { clock, count, counted } from "../model/format.ts"
 import { Ask } from "../shell/dialog.tsx"
 import { Icon } from "../shell/icons.tsx"
 import { rowKeys, useKeys } from "../shell/keys.ts"
-import { changeQuery, go, hrefOf, usePlace } from "../shell/router.ts"
+import { changeQuery, go, pageHref, usePlace } from "../shell/router.ts"
 import { liveState, Shell } from "../shell/shell.tsx"
 import { Empty, Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import { FilterBar } from "./filter-bar.tsx"
-import { apiQuery, bulkFilter, type Filter, filtersIn, mayMatch, queryOf } from "./filters.ts"
+import { apiQuery, bulkFilter, type Filter, filterQuery, filtersIn, mayMatch } from "./filters.ts"
 import { Scatter } from "./scatter.tsx"
 import { JobTable } from "./table.tsx"
 import { builtIn, removeView, savedViews, saveView } from "./views.ts"
@@ -53,7 +53,7 @@ export function JobsPage({ session }: { session: Session }) {
   }
   useTitle("Jobs")
   useListKeys(refresh)
-  const change = (next: readonly Filter[]) => changeQuery(queryOf(next))
+  const change = (next: readonly Filter[]) => changeQuery(filterQuery(next))
   const note =
     list.data === undefined
       ? ""
@@ -270,7 +270,7 @@ function Views({ current }: { current: string }) {
       {[...builtIn, ...saved].map(({ name, query }) => (
         <a
           key={name}
-          href={`${hrefOf("/jobs")}${query === "" ? "" : `?${query}`}`}
+          href={`${pageHref("/jobs")}${query === "" ? "" : `?${query}`}`}
           aria-current={query === current ? "true" : undefined}
         >
           {name}
@@ -306,7 +306,7 @@ function Views({ current }: { current: string }) {
             saveView({ name, query: current })
             setSaved(savedViews())
             setAsking(false)
-            go(`${hrefOf("/jobs")}?${current}`, { replace: true })
+            go(`${pageHref("/jobs")}?${current}`, { replace: true })
           }}
         >
           <label className="field">

@@ -6,7 +6,7 @@ import type { DurationPoint, Durations } from "../api/types.ts"
 import { useSize } from "../job/views/viewport.ts"
 import { clock, count, duration } from "../model/format.ts"
 import { family, StateMark } from "../shell/icons.tsx"
-import { go, hrefOf } from "../shell/router.ts"
+import { go, pageHref } from "../shell/router.ts"
 import { Failed, Loading } from "../shell/states.tsx"
 import { apiQuery, type Filter } from "./filters.ts"
 
@@ -85,7 +85,7 @@ function Plot({ data, onRange }: { data: Durations; onRange: (from: number, befo
   const y = (ms: number) =>
     HEIGHT - BOTTOM - (Math.log(Math.max(1, ms) / least) / Math.log(most / least)) * (HEIGHT - TOP - BOTTOM)
   const timeAt = (px: number) => from + ((px - LEFT) / (width - LEFT - RIGHT)) * (before - from)
-  const placeOf = (event: PointerEvent) =>
+  const pointerX = (event: PointerEvent) =>
     Math.min(width - RIGHT, Math.max(LEFT, event.clientX - ref.current!.getBoundingClientRect().left))
   const range = brush === null ? null : ([Math.min(...brush), Math.max(...brush)] as const)
   const inRange =
@@ -110,9 +110,9 @@ function Plot({ data, onRange }: { data: Durations; onRange: (from: number, befo
           height={HEIGHT}
           onPointerDown={event => {
             event.currentTarget.setPointerCapture(event.pointerId)
-            setBrush([placeOf(event), placeOf(event)])
+            setBrush([pointerX(event), pointerX(event)])
           }}
-          onPointerMove={event => brush !== null && setBrush([brush[0], placeOf(event)])}
+          onPointerMove={event => brush !== null && setBrush([brush[0], pointerX(event)])}
           onPointerUp={() => {
             if (range !== null && range[1] - range[0] > 6) onRange(timeAt(range[0]), timeAt(range[1]))
             setBrush(null)
@@ -169,7 +169,7 @@ function Dot({ point, x, y }: { point: DurationPoint; x: number; y: number }) {
   const shape = {
     "data-s": state,
     onPointerDown: (event: PointerEvent) => event.stopPropagation(),
-    onClick: () => go(hrefOf(`/jobs/${point.job_id}`)),
+    onClick: () => go(pageHref(`/jobs/${point.job_id}`)),
   }
   const title = (
     <title>{`${point.status.toLowerCase()}, ${duration(point.duration_ms)}, ${clock(Date.parse(point.at))}${point.count > 1 ? `, the slowest of ${count(point.count)}` : ""}`}</title>

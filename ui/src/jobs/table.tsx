@@ -16,7 +16,7 @@ import {
   withClock,
 } from "../model/format.ts"
 import { family, StateMark } from "../shell/icons.tsx"
-import { hrefOf } from "../shell/router.ts"
+import { pageHref } from "../shell/router.ts"
 
 interface TableProps {
   readonly jobs: readonly ListedJob[]
@@ -96,7 +96,7 @@ function Row({
         </span>
       </td>
       <td className="c2">
-        <a className="mono link jl" href={hrefOf(`/jobs/${job.job_id}`)} title={job.job_id}>
+        <a className="mono link jl" href={pageHref(`/jobs/${job.job_id}`)} title={job.job_id}>
           {shortId(job.job_id)}
         </a>
       </td>

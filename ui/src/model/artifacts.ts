@@ -14,7 +14,7 @@ interface Mention extends ArtifactMention {
 const known = new WeakMap<Timeline, { facts: number; readonly found: Mention[] }>()
 
 /** In the order of their facts. */
-export function mentionsOf(timeline: Timeline): readonly Mention[] {
+export function collectMentions(timeline: Timeline): readonly Mention[] {
   const read = known.get(timeline) ?? { facts: 0, found: [] }
   known.set(timeline, read)
   for (; read.facts < timeline.length; read.facts++) {
@@ -40,7 +40,7 @@ interface Place {
 /** Those that a node, or an item of it, refers to at this moment, each once. */
 export function mentionsAt({ timeline, moment, node, item }: Place): Mention[] {
   const found = new Map<string, Mention>()
-  for (const mention of mentionsOf(timeline)) {
+  for (const mention of collectMentions(timeline)) {
     if (mention.index > moment.index) break
     if (node !== null && (mention.node !== node || (item !== null && mention.item !== item))) continue
     const { artifact, name } = mention
@@ -53,7 +53,7 @@ export function mentionsAt({ timeline, moment, node, item }: Place): Mention[] {
 
 /** Whether a payload of the node refers to more artifacts than its fact names. */
 export function hasMore({ timeline, moment, node }: Omit<Place, "item">): boolean {
-  return (timeline.factsOf.get(node ?? -1) ?? []).some(
+  return (timeline.factsByNode.get(node ?? -1) ?? []).some(
     place => place < moment.index && JSON.stringify(timeline.facts[place]).includes('"artifact_count":'),
   )
 }

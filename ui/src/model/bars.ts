@@ -9,7 +9,7 @@ export interface Bar {
   readonly title: string
 }
 
-export function barsOf(node: NodeView, tries: readonly EndedTry[], seq: number, now: number): Bar[] {
+export function buildBars(node: NodeView, tries: readonly EndedTry[], seq: number, now: number): Bar[] {
   const bars: Bar[] = []
   let queuedFrom: number | null = null
   for (const { startedAt, endedAt, error, outcome, retryAt, seq: endSeq } of tries) {

@@ -26,8 +26,8 @@ export const itemStates = [
   "pending",
 ] as const
 
-export function cardOf(node: NodeView, compiled: CompiledNode, now: number): Card {
-  const [left, right, isBad = false] = linesOf(node, compiled, now)
+export function buildCard(node: NodeView, compiled: CompiledNode, now: number): Card {
+  const [left, right, isBad = false] = cardLines(node, compiled, now)
   const retried = node.attempt > 1 ? `${node.attempt} of ${node.max_attempts}` : ""
   const total = node.items === undefined ? "" : `×${count(node.items.total)}`
   const extra =
@@ -36,11 +36,11 @@ export function cardOf(node: NodeView, compiled: CompiledNode, now: number): Car
   return { status: node.status, extra, isBad, left, right, items }
 }
 
-function linesOf(node: NodeView, compiled: CompiledNode, now: number): readonly [string, string, boolean?] {
-  const kind = compiled.provider ?? kindOf(compiled.handler)
+function cardLines(node: NodeView, compiled: CompiledNode, now: number): readonly [string, string, boolean?] {
+  const kind = compiled.provider ?? handlerKind(compiled.handler)
   switch (node.status) {
     case "COMPLETED":
-      return [kind, tookOf(node)]
+      return [kind, formatTimeTaken(node)]
     case "RUNNING": {
       const percent = node.progress?.percent
       const from = node.items === undefined ? node.started_at : node.queued_at
@@ -50,12 +50,12 @@ function linesOf(node: NodeView, compiled: CompiledNode, now: number): readonly 
     case "FAILED": {
       const cause = node.error?.node
       if (cause !== undefined && cause !== node.id) return [`${cause} failed`, "", true]
-      return [node.error?.code ?? kind, tookOf(node), true]
+      return [node.error?.code ?? kind, formatTimeTaken(node), true]
     }
     case "SKIPPED":
       return ["skipped", ""]
     case "CANCELLED":
-      return ["cancelled", tookOf(node)]
+      return ["cancelled", formatTimeTaken(node)]
     case "PENDING": {
       if (node.waiting_on?.kind === "start_time")
         return ["starts", `in ${elapsed(node.waiting_on.until - now)}`]
@@ -103,7 +103,7 @@ function waitLines(node: NodeView, kind: string, now: number): readonly [string,
   }
 }
 
-function tookOf({ duration_ms, waited_ms, finished_at, queued_at, items }: NodeView): string {
+function formatTimeTaken({ duration_ms, waited_ms, finished_at, queued_at, items }: NodeView): string {
   if (items !== undefined && finished_at !== null && queued_at !== null)
     return duration(finished_at - queued_at)
   if (duration_ms === null) return ""
@@ -117,6 +117,6 @@ const kinds: { readonly [handler: string]: string } = {
   run_workflow: "workflow",
 }
 
-function kindOf(handler: string): string {
+function handlerKind(handler: string): string {
   return kinds[handler] ?? handler
 }

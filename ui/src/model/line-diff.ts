@@ -12,7 +12,7 @@ export interface DiffLine {
 const MOST_STEPS = 2000
 
 export function lineDiff(before: string, after: string): DiffLine[] {
-  const [a, b] = [linesOf(before), linesOf(after)]
+  const [a, b] = [splitLines(before), splitLines(after)]
   let start = 0
   while (start < a.length && start < b.length && a[start] === b[start]) start++
   let end = 0
@@ -26,7 +26,7 @@ export function lineDiff(before: string, after: string): DiffLine[] {
   return numbered(edits)
 }
 
-function linesOf(text: string): string[] {
+function splitLines(text: string): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n")
 }
 

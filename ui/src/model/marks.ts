@@ -21,14 +21,14 @@ interface Detail {
   readonly handed_over?: true
 }
 
-export function markOf(record: FactRecord, graph: CompiledGraph): Mark | null {
-  const told = textOf(record, graph)
+export function toMark(record: FactRecord, graph: CompiledGraph): Mark | null {
+  const told = describeFact(record, graph)
   return told === null ? null : { kind: told[0], text: told[1], index: record.index, at: record.at }
 }
 
-function textOf(record: FactRecord, graph: CompiledGraph): readonly [MarkKind, string] | null {
+function describeFact(record: FactRecord, graph: CompiledGraph): readonly [MarkKind, string] | null {
   const { fault, retry_at, name, reason, nodes, items } = record as Detail
-  const place = placeOf(record, graph)
+  const place = formatPlace(record, graph)
   switch (record.type as string) {
     case "node_failed":
     case "item_failed":
@@ -62,7 +62,7 @@ function textOf(record: FactRecord, graph: CompiledGraph): readonly [MarkKind, s
   }
 }
 
-export function placeOf({ node, item }: Pick<FactRecord, "node" | "item">, graph: CompiledGraph): string {
+export function formatPlace({ node, item }: Pick<FactRecord, "node" | "item">, graph: CompiledGraph): string {
   if (node === undefined) return "The job"
   const id = graph.nodes[node]?.id ?? `node ${node}`
   return item === undefined ? id : `${id}[${item}]`

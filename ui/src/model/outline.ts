@@ -1,6 +1,6 @@
 /** The order and depth of rows in the outline and the gantt; both follow from the compiled graph alone. */
 import type { CompiledGraph } from "../../../src/core/index.ts"
-import { ranksOf } from "./layout/ranks.ts"
+import { computeRanks } from "./layout/ranks.ts"
 
 export interface OutlineRow {
   readonly node: number
@@ -16,7 +16,7 @@ const DEEPEST = 8
 export function outlineRows(graph: CompiledGraph): OutlineRow[] {
   const positions = new Map(graph.nodes.map(({ id }, position) => [id, position]))
   const above = graph.nodes.map(({ depends_on }) => depends_on.map(id => positions.get(id)!))
-  const ranks = ranksOf(
+  const ranks = computeRanks(
     graph.nodes.length,
     above.flatMap((list, to) => list.map(from => [from, to] as const)),
   )

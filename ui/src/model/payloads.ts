@@ -12,7 +12,7 @@ export interface Payload {
 }
 
 /** The payload of a fact; null: it has none. */
-export function payloadOf(record: FactRecord | undefined, field: string): Payload | null {
+export function readPayload(record: FactRecord | undefined, field: string): Payload | null {
   if (record === undefined) return null
   const value = record[field] as JsonValue | PayloadRef | undefined
   if (value === undefined) return null
@@ -29,7 +29,7 @@ export function completedBy(
   index: number,
   item?: number,
 ): FactRecord | undefined {
-  const places = timeline.factsOf.get(node) ?? []
+  const places = timeline.factsByNode.get(node) ?? []
   const isList = timeline.graph.nodes[node]!.for_each
   for (let n = places.length - 1; n >= 0; n--) {
     const record = timeline.facts[places[n]!]!
@@ -45,7 +45,7 @@ export function completedBy(
 /** The job's output: in the fact that completed it. */
 export function jobOutput(timeline: Timeline, index: number): Payload | null {
   for (let n = index - 1; n >= 0; n--) {
-    const found = payloadOf(timeline.facts[n], "job_output")
+    const found = readPayload(timeline.facts[n], "job_output")
     if (found !== null) return found
     if (timeline.facts[n]!.type === "job_retried") return null
   }

@@ -240,7 +240,7 @@ export function jobSentence(view: GraphView, now: number): Sentence | null {
   const groups = new Map<string, { count: number; sample: NodeView }>()
   for (const node of view.nodes) {
     if (node.waiting_on === null || node.waiting_on.kind === "dependencies") continue
-    const key = groupOf(node.waiting_on)
+    const key = groupKey(node.waiting_on)
     const known = groups.get(key)
     if (known === undefined) groups.set(key, { count: 1, sample: node })
     else known.count++
@@ -268,7 +268,7 @@ function pausedJob(view: GraphView, paused: NonNullable<GraphView["paused"]>, no
   ]
 }
 
-function groupOf(waiting: WaitingOn): string {
+function groupKey(waiting: WaitingOn): string {
   switch (waiting.kind) {
     case "slot":
     case "external":

@@ -52,17 +52,17 @@ export class SliderScale {
     this.#places.push(place)
   }
 
-  xOf(time: number): number {
+  timeToX(time: number): number {
     return interpolate(this.#times, this.#places, time)
   }
 
-  timeOf(x: number): number {
+  xToTime(x: number): number {
     return interpolate(this.#places, this.#times, x)
   }
 
   /** The number of facts up to the place x. Facts of different nodes may be out of order by a little. */
-  indexOf(x: number): number {
-    const time = this.timeOf(x)
+  indexAt(x: number): number {
+    const time = this.xToTime(x)
     let [low, high] = [0, this.#facts.length]
     while (low < high) {
       const middle = (low + high) >> 1
@@ -75,7 +75,7 @@ export class SliderScale {
   /** How many facts are in each of `bins` equal parts of the axis. */
   density(bins: number): number[] {
     const counts = new Array<number>(bins).fill(0)
-    for (const { at } of this.#facts) counts[Math.min(bins - 1, Math.floor(this.xOf(at) * bins))]!++
+    for (const { at } of this.#facts) counts[Math.min(bins - 1, Math.floor(this.timeToX(at) * bins))]!++
     return counts
   }
 
@@ -90,7 +90,7 @@ export class SliderScale {
       time < this.end && ticks.length < 200;
       time += step
     ) {
-      const x = this.xOf(time)
+      const x = this.timeToX(time)
       if (x - last < 1 / most || x > 1 - 0.4 / most) continue
       ticks.push(time)
       last = x

@@ -17,7 +17,7 @@ import {
   newState,
   withLive,
 } from "../../../src/core/index.ts"
-import { type Mark, markOf } from "./marks.ts"
+import { type Mark, toMark } from "./marks.ts"
 import { type EndedTry, endedTries } from "./tries.ts"
 
 const SPACING = 1024
@@ -41,7 +41,7 @@ export class Timeline {
   /** Attempts that have ended, by node and then in order. Those of items are not listed. */
   readonly tries = new Map<number, EndedTry[]>()
   /** Positions in `facts` of those that name a node, by node. */
-  readonly factsOf = new Map<number, number[]>()
+  readonly factsByNode = new Map<number, number[]>()
   /** What is never stored: which handlers run, progress, positions in queues. */
   live: LiveGraph | null = null
   readonly positions: ReadonlyMap<string, number>
@@ -80,8 +80,8 @@ export class Timeline {
     const position = this.facts.length
     this.facts.push(record)
     if (record.node !== undefined) {
-      const known = this.factsOf.get(record.node)
-      if (known === undefined) this.factsOf.set(record.node, [position])
+      const known = this.factsByNode.get(record.node)
+      if (known === undefined) this.factsByNode.set(record.node, [position])
       else known.push(position)
     }
     apply(this.#head, record)
@@ -90,14 +90,14 @@ export class Timeline {
       if (known === undefined) this.tries.set(ended.node, [ended])
       else known.push(ended)
     }
-    const mark = markOf(record, this.graph)
+    const mark = toMark(record, this.graph)
     if (mark !== null) this.marks.push(mark)
     if (this.facts.length % SPACING === 0)
       this.#checkpoints.push(new Checkpoint(this.#head, this.#checkpoints.at(-1)))
   }
 
   /** How many facts have a seq up to this one. */
-  indexOf(seq: number): number {
+  indexAtSeq(seq: number): number {
     let [low, high] = [0, this.facts.length]
     while (low < high) {
       const middle = (low + high) >> 1

@@ -11,11 +11,11 @@ const PARTS = new RegExp(`(${COMMAND.source}|${JOB.source}|${TIME.source})`)
 export function whyParts(text: string, now: number, isNode: (id: string) => boolean): readonly Part[] {
   const named = NODE.exec(text)?.[1]
   if (named !== undefined && isNode(named))
-    return ["Node ", { node: named }, ...partsOf(text.slice("Node ".length + named.length), now)]
-  return partsOf(text, now)
+    return ["Node ", { node: named }, ...splitParts(text.slice("Node ".length + named.length), now)]
+  return splitParts(text, now)
 }
 
-function partsOf(text: string, now: number): Part[] {
+function splitParts(text: string, now: number): Part[] {
   return text
     .split(PARTS)
     .filter(part => part !== "")

@@ -11,7 +11,7 @@ const reserved = /^(?:true|false|null|yes|no|on|off)$/i
 const SHORT_LIST = 60
 
 export function toYaml(value: Json): string {
-  const text = isContainer(value) && sizeOf(value) > 0 ? block(value, 0) : `${scalar(value)}\n`
+  const text = isContainer(value) && countEntries(value) > 0 ? block(value, 0) : `${scalar(value)}\n`
   return text.startsWith("\n") ? text.slice(1) : text
 }
 
@@ -21,7 +21,7 @@ function isContainer(value: Json): value is Container {
   return typeof value === "object" && value !== null
 }
 
-function sizeOf(value: Container): number {
+function countEntries(value: Container): number {
   return Array.isArray(value) ? value.length : Object.keys(value).length
 }
 
@@ -37,18 +37,18 @@ function block(value: Container, depth: number): string {
 
 /** One entry of a list: the first key of a mapping stands beside the dash. */
 function entry(item: Json, pad: string, depth: number): string {
-  const isMapping = isContainer(item) && !Array.isArray(item) && sizeOf(item) > 0
+  const isMapping = isContainer(item) && !Array.isArray(item) && countEntries(item) > 0
   if (isMapping)
     return `${pad}- ${block(item, depth + 1)
       .slice(1)
       .trimStart()}`
-  if (isContainer(item) && sizeOf(item) > 0 && !isShort(item)) return `${pad}-${block(item, depth + 1)}`
+  if (isContainer(item) && countEntries(item) > 0 && !isShort(item)) return `${pad}-${block(item, depth + 1)}`
   return `${pad}-${after(item, depth)}`
 }
 
 /** What follows a key or a dash, with the end of the line. */
 function after(item: Json, depth: number): string {
-  if (isContainer(item) && sizeOf(item) > 0 && !isShort(item)) return block(item, depth + 1)
+  if (isContainer(item) && countEntries(item) > 0 && !isShort(item)) return block(item, depth + 1)
   if (typeof item === "string" && isLong(item)) return literal(item, depth + 1)
   return ` ${scalar(item)}\n`
 }

@@ -4,8 +4,8 @@ import { clock, count, counted, elapsed, shortId, timeAgo } from "../model/forma
 import { whyParts } from "../model/why-text.ts"
 import type { ExecutionPage } from "../pipeline/page.tsx"
 import { Icon, StateMark } from "../shell/icons.tsx"
-import { go, hrefOf } from "../shell/router.ts"
-import { titleOf, type WaitGroup, type Waits, waitText } from "./needs.ts"
+import { go, pageHref } from "../shell/router.ts"
+import { groupTitle, type WaitGroup, type Waits, waitText } from "./needs.ts"
 
 export interface FailureGroup {
   readonly fingerprint: string
@@ -70,12 +70,17 @@ export function FailureList({
       <ul>
         {groups.slice(0, MOST_GROUPS).map(group => {
           const { fingerprint, workflow, code, node, message, example_job_id: example } = group
-          const jobsHref = hrefOf("/jobs", { status: "FAILED", workflow, fingerprint, started: `${hours} h` })
+          const jobsHref = pageHref("/jobs", {
+            status: "FAILED",
+            workflow,
+            fingerprint,
+            started: `${hours} h`,
+          })
           return (
             <li key={`${fingerprint} ${workflow}`} className="gi" data-group={fingerprint}>
               <div className="gh">
                 <span className="tagc mono bad">{code}</span>
-                <a className="med nl" href={hrefOf(`/jobs/${example}`, { node })}>
+                <a className="med nl" href={pageHref(`/jobs/${example}`, { node })}>
                   {node === null ? "" : `${node}: `}
                   {message}
                 </a>
@@ -92,7 +97,7 @@ export function FailureList({
                     Retry {count(group.count)}
                   </button>
                 )}
-                <a className="btn sm" href={hrefOf(`/jobs/${example}`, { node })}>
+                <a className="btn sm" href={pageHref(`/jobs/${example}`, { node })}>
                   Open
                 </a>
               </div>
@@ -140,7 +145,7 @@ export function DeadLetterList({ page: { executions, next, complete } }: { page:
             <li key={job_id} className="gi" data-group={`dead ${job_id}`}>
               <div className="gh">
                 {first !== null && <span className="tagc mono bad">{first.error.code}</span>}
-                <a className="med nl" href={hrefOf(`/jobs/${job_id}`, { letter: first?.message ?? null })}>
+                <a className="med nl" href={pageHref(`/jobs/${job_id}`, { letter: first?.message ?? null })}>
                   {workflow}
                   {first === null ? "" : `: ${first.error.message}`}
                 </a>
@@ -157,7 +162,7 @@ export function DeadLetterList({ page: { executions, next, complete } }: { page:
                 {number === 1 ? "message" : "messages"}
               </span>
               <div className="ga">
-                <a className="btn sm" href={hrefOf(`/jobs/${job_id}`, { letter: first?.message ?? null })}>
+                <a className="btn sm" href={pageHref(`/jobs/${job_id}`, { letter: first?.message ?? null })}>
                   Open
                 </a>
               </div>
@@ -167,7 +172,7 @@ export function DeadLetterList({ page: { executions, next, complete } }: { page:
       </ul>
       {(next !== null || !complete) && (
         <p className="gfoot small dim">
-          <a className="link" href={hrefOf("/pipelines", { dead: "1" })}>
+          <a className="link" href={pageHref("/pipelines", { dead: "1" })}>
             All jobs with dead letters
           </a>
         </p>
@@ -189,13 +194,13 @@ export function WaitList({ groups, now }: { groups: readonly WaitGroup[]; now: n
         {groups.map(group => {
           const [first] = group.examples
           const href =
-            first === undefined ? hrefOf("/jobs") : hrefOf(`/jobs/${first.job_id}`, { node: first.node })
+            first === undefined ? pageHref("/jobs") : pageHref(`/jobs/${first.job_id}`, { node: first.node })
           return (
             <li key={`${group.kind} ${group.subject}`} className="gi" data-group={group.kind}>
               <div className="gh">
                 <Icon name={group.kind === "slot" ? "slot" : group.kind === "paused" ? "pause" : "clock"} />
                 <a className="med nl" href={href}>
-                  {titleOf(group)}
+                  {groupTitle(group)}
                 </a>
               </div>
               <div className="gm">
@@ -241,7 +246,7 @@ export function servicesIn({ groups }: Waits, { workers }: Workers): readonly Se
       return {
         ...{ key: `breaker ${subject}`, status: "FAILED", text: `${sentence} ${action ?? ""}` },
         title: `Breaker open: ${first?.workflow ?? ""}, route ${subject}`,
-        href: first === undefined ? null : hrefOf(`/jobs/${first.job_id}`, { panel: "job", tab: "Routes" }),
+        href: first === undefined ? null : pageHref(`/jobs/${first.job_id}`, { panel: "job", tab: "Routes" }),
       }
     })
   return [...breakers, ...deadWorkers(workers)]
@@ -253,7 +258,7 @@ function deadWorkers(workers: Workers["workers"]): readonly Service[] {
     return (workers as Extract<Workers["workers"], readonly unknown[]>)
       .filter(({ state }) => state !== "live")
       .map(({ id, host, pid, state, last_beat, version }) => ({
-        ...{ key: `worker ${id}`, href: hrefOf("/capacity") },
+        ...{ key: `worker ${id}`, href: pageHref("/capacity") },
         status: state === "dead" ? "FAILED" : "WAITING",
         title: `Worker on ${host}, process ${pid}, is ${state === "dead" ? "dead" : "outdated"}`,
         text:
@@ -339,7 +344,7 @@ export function Approvals({ approvals, now }: { approvals: ApprovalSet; now: num
       </header>
       <ul>
         {shown.slice(0, MOST_GROUPS).map(({ job_id, workflow, node, item, signal, since, until }) => {
-          const href = hrefOf(`/jobs/${job_id}/answer`, { node, item: item?.toString() ?? null })
+          const href = pageHref(`/jobs/${job_id}/answer`, { node, item: item?.toString() ?? null })
           return (
             <li key={`${job_id} ${signal}`} className="ap" data-job={job_id}>
               <div className="row">

@@ -196,7 +196,7 @@ const titles: { readonly [kind: string]: (subject: string) => string } = {
   backpressure: route => `Backpressure: route ${route}`,
 }
 
-export function titleOf({ kind, subject }: WaitGroup): string {
+export function groupTitle({ kind, subject }: WaitGroup): string {
   return titles[kind]?.(subject) ?? `${kind.replaceAll("_", " ")} ${subject}`.trim()
 }
 

@@ -216,7 +216,7 @@ function Healthy({ waits, workers, lastHour, failures, range }: NeedsProps) {
   const failedInHour = lastHour.points
     .filter(({ status }) => status === "FAILED")
     .reduce((sum, point) => sum + point.count, 0)
-  const { live, all } = liveOf(workers)
+  const { live, all } = countWorkers(workers)
   const more = waits.complete ? "" : "+"
   const figures: readonly (readonly [string, string, string])[] = [
     ["Not ended", `${count(waits.jobs)}${more}`, waits.jobs === 1 ? "job" : "jobs"],
@@ -267,7 +267,7 @@ function Healthy({ waits, workers, lastHour, failures, range }: NeedsProps) {
   )
 }
 
-function liveOf({ workers }: Workers): { readonly live: number; readonly all: number } {
+function countWorkers({ workers }: Workers): { readonly live: number; readonly all: number } {
   if (Array.isArray(workers))
     return { live: workers.filter(({ state }) => state === "live").length, all: workers.length }
   const { live, dead, outdated = 0 } = workers as Exclude<Workers["workers"], readonly unknown[]>

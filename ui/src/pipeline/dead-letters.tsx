@@ -10,7 +10,7 @@ import type { JsonValue } from "../model/json/document.ts"
 import { Ask } from "../shell/dialog.tsx"
 import { Icon, StateMark } from "../shell/icons.tsx"
 import { useKeys } from "../shell/keys.ts"
-import { changeQuery, hrefOf, usePlace } from "../shell/router.ts"
+import { changeQuery, pageHref, usePlace } from "../shell/router.ts"
 import { Empty, Failed, Loading, Pager } from "../shell/states.tsx"
 
 interface DeadLetter {
@@ -119,7 +119,7 @@ export function DeadLetters({ jobId, route, left, version, canReplay, onReplayed
       {done !== null && (
         <p className="bnote small" role="status" data-replayed={done.jobId}>
           Job{" "}
-          <a className="link mono" href={hrefOf(`/jobs/${done.jobId}`)}>
+          <a className="link mono" href={pageHref(`/jobs/${done.jobId}`)}>
             {shortId(done.jobId)}
           </a>{" "}
           replays {counted(done.count, "message")}.
@@ -291,7 +291,7 @@ function Letter({ letter, canReplay, onReplay, onReplayAsIs }: LetterProps) {
       {replayed_by !== null && (
         <p className="small">
           Replayed{letter.edited ? " with another body" : ""} by job{" "}
-          <a className="link mono" href={hrefOf(`/jobs/${replayed_by}`)}>
+          <a className="link mono" href={pageHref(`/jobs/${replayed_by}`)}>
             {shortId(replayed_by)}
           </a>
           .

@@ -49,20 +49,20 @@ export interface LineageLayout {
   readonly centre: number
 }
 
-const keyOf = ({ job_id, id }: Pick<Message, "job_id" | "id">) => `${job_id} ${id}`
+const jobMessageKey = ({ job_id, id }: Pick<Message, "job_id" | "id">) => `${job_id} ${id}`
 
 export function layoutLineage(
   start: Message,
   inputs: readonly Message[],
   outputs: readonly Message[],
 ): LineageLayout {
-  const known = new Map([...inputs, ...outputs, start].map(message => [keyOf(message), message]))
+  const known = new Map([...inputs, ...outputs, start].map(message => [jobMessageKey(message), message]))
   const edges = [...known.values()].flatMap(to =>
-    sourcesOf(to)
+    sourceKeys(to)
       .filter(from => known.has(from))
-      .map(from => [from, keyOf(to)] as const),
+      .map(from => [from, jobMessageKey(to)] as const),
   )
-  const columns = new Map([[keyOf(start), 0]])
+  const columns = new Map([[jobMessageKey(start), 0]])
   assign(
     inputs,
     columns,
@@ -91,7 +91,7 @@ export function layoutLineage(
 }
 
 /** The keys of the messages that it derives from. */
-function sourcesOf({ job_id, parent, gathered, replay_of }: Message): string[] {
+function sourceKeys({ job_id, parent, gathered, replay_of }: Message): string[] {
   return [
     ...(parent === null ? [] : [`${job_id} ${parent}`]),
     ...gathered.map(id => `${job_id} ${id}`),
@@ -109,7 +109,7 @@ function assign(
   const before = new Map<string, string[]>()
   for (const [from, to] of edges) before.set(to, [...(before.get(to) ?? []), from])
   for (const message of messages) {
-    const key = keyOf(message)
+    const key = jobMessageKey(message)
     if (columns.has(key)) continue
     const near = (before.get(key) ?? []).flatMap(from => {
       const column = columns.get(from)

@@ -10,7 +10,7 @@ import { JsonTree } from "../job/panel/json-tree.tsx"
 import { clock, count, counted, duration, shortId } from "../model/format.ts"
 import type { JsonValue } from "../model/json/document.ts"
 import { family, Icon, StateMark, type Status } from "../shell/icons.tsx"
-import { changeQuery, go, hrefOf } from "../shell/router.ts"
+import { changeQuery, go, pageHref } from "../shell/router.ts"
 import { Empty, Failed, Loading } from "../shell/states.tsx"
 import {
   HEIGHT,
@@ -232,7 +232,7 @@ function Graph({ layout, jobId }: { layout: ReturnType<typeof layoutLineage>; jo
   }, [layout.centre])
   const show = ({ message }: PlacedMessage) => {
     if (message.job_id === jobId) changeQuery({ message: message.id })
-    else go(hrefOf(`/jobs/${message.job_id}`, { message: message.id }))
+    else go(pageHref(`/jobs/${message.job_id}`, { message: message.id }))
   }
   const step = (from: PlacedMessage, key: string): boolean => {
     const dx = { ArrowRight: 1, ArrowLeft: -1 }[key] ?? 0
@@ -317,7 +317,7 @@ function About({ message, jobId }: { message: Message; jobId: string }) {
         link === null ? null : (
           <p key={word} className="small">
             {word}{" "}
-            <a className="link mono" href={hrefOf(`/jobs/${link.job_id}`, { message: link.message })}>
+            <a className="link mono" href={pageHref(`/jobs/${link.job_id}`, { message: link.message })}>
               {link.message} of job {shortId(link.job_id)}
             </a>
           </p>

@@ -8,7 +8,7 @@ import type { ListedJob } from "../api/types.ts"
 import { clock, count, duration, elapsed, shortId, timeAgo, versionText } from "../model/format.ts"
 import { family, Icon, StateMark } from "../shell/icons.tsx"
 import { rowKeys, useKeys } from "../shell/keys.ts"
-import { changeQuery, hrefOf, usePlace } from "../shell/router.ts"
+import { changeQuery, pageHref, usePlace } from "../shell/router.ts"
 import { liveState, Shell } from "../shell/shell.tsx"
 import { Empty, Failed, Loading, Main, Pager, useTitle } from "../shell/states.tsx"
 
@@ -168,7 +168,7 @@ function List({ executions }: { executions: readonly Execution[] }) {
                   </span>
                 </td>
                 <td className="wrap">
-                  <a className="med pl" href={hrefOf(`/jobs/${job_id}`)}>
+                  <a className="med pl" href={pageHref(`/jobs/${job_id}`)}>
                     {workflow}
                   </a>{" "}
                   <span className="tagc">{versionText(workflow_version)}</span>

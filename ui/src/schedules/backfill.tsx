@@ -6,7 +6,15 @@ import { type Operation, Progress } from "../bulk/dialog.tsx"
 import { count } from "../model/format.ts"
 import { Dialog } from "../shell/dialog.tsx"
 import { Failed, Loading } from "../shell/states.tsx"
-import { fieldTime, instantOf, lastTime, pathOf, type Schedule, shownZone, zonedText } from "./model.ts"
+import {
+  fieldTime,
+  lastTime,
+  parseLocalTime,
+  type Schedule,
+  schedulePath,
+  shownZone,
+  zonedText,
+} from "./model.ts"
 
 const DAY_MS = 86_400_000
 const USUAL_RATE = 100
@@ -30,10 +38,10 @@ export default function BackfillDialog({ schedule, onClose }: { schedule: Schedu
   const [error, setError] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const [key] = useState(() => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`)
-  const [from, to] = [instantOf(range.from, zone), instantOf(range.to, zone)]
+  const [from, to] = [parseLocalTime(range.from, zone), parseLocalTime(range.to, zone)]
   const isComplete = from !== undefined && to !== undefined
   const body = isComplete ? { from, to } : null
-  const path = `${pathOf(schedule.name)}/backfill`
+  const path = `${schedulePath(schedule.name)}/backfill`
   const dry = useQuery({
     queryKey: ["schedules", "backfill", schedule.name, body],
     queryFn: ({ signal }) =>

@@ -10,8 +10,8 @@ import {
   localTime,
   type Outcome,
   outcomes,
-  pathOf,
   type Schedule,
+  schedulePath,
   shownZone,
   spanText,
 } from "./model.ts"
@@ -35,7 +35,7 @@ interface Cell {
 export function Calendar({ schedule }: { schedule: Schedule }) {
   const { name } = schedule
   const zone = shownZone(schedule)
-  const span = spanOf(schedule.next_ticks)
+  const span = chooseSpan(schedule.next_ticks)
   const read = useQuery({
     queryKey: ["schedules", "ticks", name, span],
     queryFn: ({ signal }) => readTicks(name, span, signal),
@@ -61,7 +61,7 @@ export function Calendar({ schedule }: { schedule: Schedule }) {
 }
 
 /** Shorter for a schedule with many ticks, so that a bounded number of them is read. */
-function spanOf(ticks: readonly string[]): number {
+function chooseSpan(ticks: readonly string[]): number {
   if (ticks.length < 2) return MOST_SPAN_MS
   const gap = (Date.parse(ticks.at(-1)!) - Date.parse(ticks[0]!)) / (ticks.length - 1)
   const span = Math.min(MOST_SPAN_MS, Math.max(LEAST_SPAN_MS, gap * WANTED))
@@ -83,7 +83,7 @@ async function readTicks(name: string, span: number, signal: AbortSignal): Promi
   for (let page = 0; page < MOST_PAGES; page++) {
     const query = { from: iso(now - span), to: iso(now + span), after, limit: PAGE }
     const answer: { readonly ticks: readonly Fire[]; readonly next: string | null } = await ask(
-      `${pathOf(name)}/ticks`,
+      `${schedulePath(name)}/ticks`,
       { query, signal },
     )
     ticks.push(...answer.ticks)

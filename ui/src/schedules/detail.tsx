@@ -7,7 +7,7 @@ import { counted, fullTime, shortId } from "../model/format.ts"
 import { Ask } from "../shell/dialog.tsx"
 import { Icon, type IconName } from "../shell/icons.tsx"
 import { useKeys } from "../shell/keys.ts"
-import { changeQuery, go, hrefOf, usePlace } from "../shell/router.ts"
+import { changeQuery, go, pageHref, usePlace } from "../shell/router.ts"
 import { Empty, Failed, Loading, ShowMore } from "../shell/states.tsx"
 import BackfillDialog from "./backfill.tsx"
 import { Calendar } from "./calendar.tsx"
@@ -18,8 +18,8 @@ import {
   type Fire,
   haveSeconds,
   outcomes,
-  pathOf,
   type Schedule,
+  schedulePath,
   scheduleQuery,
   shownZone,
   spanText,
@@ -44,7 +44,7 @@ export function ScheduleDetail({ name, session }: { name: string; session: Sessi
           <Empty title={`Schedule ${name} not found`}>
             <p>
               It does not exist, was deleted, or belongs to another owner.{" "}
-              <a className="link" href={hrefOf("/schedules")}>
+              <a className="link" href={pageHref("/schedules")}>
                 All schedules
               </a>
             </p>
@@ -103,7 +103,7 @@ function Shown({ schedule, session }: { schedule: Schedule; session: Session }) 
   useKeys({
     p: () => canManage && setAction(pausing),
     e: () => canManage && changeQuery({ edit: "1" }),
-    Escape: () => go(hrefOf("/schedules")),
+    Escape: () => go(pageHref("/schedules")),
   })
   const button = (which: Exclude<Action, "backfill">, key?: string) => (
     <button
@@ -119,7 +119,7 @@ function Shown({ schedule, session }: { schedule: Schedule; session: Session }) 
   return (
     <>
       <div className="phead shead">
-        <a className="link" href={hrefOf("/schedules")}>
+        <a className="link" href={pageHref("/schedules")}>
           Schedules
         </a>
         <span className="dim" aria-hidden="true">
@@ -202,12 +202,12 @@ function ActionDialog({
     setError(null)
     try {
       const answer = await ask<{ readonly job_id?: string } | null>(
-        action === "delete" ? pathOf(name) : `${pathOf(name)}/${action}`,
+        action === "delete" ? schedulePath(name) : `${schedulePath(name)}/${action}`,
         { method: action === "delete" ? "DELETE" : "POST" },
       )
       if (action === "delete") {
         queries.removeQueries({ queryKey: ["schedules", "one", name] })
-        go(hrefOf("/schedules"))
+        go(pageHref("/schedules"))
       }
       void queries.invalidateQueries({ queryKey: ["schedules"] })
       if (action !== "run") return onClose()
@@ -225,7 +225,7 @@ function ActionDialog({
       isBusy={isBusy}
       error={error}
       onClose={onClose}
-      onSubmit={() => (job === null ? void act() : go(hrefOf(`/jobs/${job}`)))}
+      onSubmit={() => (job === null ? void act() : go(pageHref(`/jobs/${job}`)))}
     >
       <p className="small mid">
         {job === null ? (
@@ -233,7 +233,7 @@ function ActionDialog({
         ) : (
           <>
             Job{" "}
-            <a className="link mono" href={hrefOf(`/jobs/${job}`)}>
+            <a className="link mono" href={pageHref(`/jobs/${job}`)}>
               {shortId(job)}
             </a>
           </>
@@ -279,7 +279,7 @@ function Facts({ schedule }: { schedule: Schedule }) {
       <dl className="kv spad">
         <dt>Workflow</dt>
         <dd>
-          <a className="link" href={hrefOf("/jobs", { workflow: workflow.split("@")[0]! })}>
+          <a className="link" href={pageHref("/jobs", { workflow: workflow.split("@")[0]! })}>
             {workflow}
           </a>
         </dd>
@@ -293,7 +293,7 @@ function Facts({ schedule }: { schedule: Schedule }) {
           <>
             <dt>Latest job</dt>
             <dd>
-              <a className="link mono" href={hrefOf(`/jobs/${schedule.last_job}`)}>
+              <a className="link mono" href={pageHref(`/jobs/${schedule.last_job}`)}>
                 {shortId(schedule.last_job)}
               </a>
             </dd>
@@ -365,7 +365,7 @@ function History({ name, zone }: { name: string; zone: string }) {
   const read = useInfiniteQuery({
     queryKey: ["schedules", "fires", name],
     queryFn: ({ signal, pageParam }) =>
-      ask<FirePage>(`${pathOf(name)}/fires`, { query: { before: pageParam, limit: 25 }, signal }),
+      ask<FirePage>(`${schedulePath(name)}/fires`, { query: { before: pageParam, limit: 25 }, signal }),
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }) => next,
     staleTime: 0,
@@ -411,7 +411,7 @@ function History({ name, zone }: { name: string; zone: string }) {
                   {fire.job_id === null ? (
                     ""
                   ) : (
-                    <a className="link mono" href={hrefOf(`/jobs/${fire.job_id}`)}>
+                    <a className="link mono" href={pageHref(`/jobs/${fire.job_id}`)}>
                       {shortId(fire.job_id)}
                     </a>
                   )}

@@ -4,21 +4,21 @@ import { type FormEvent, useEffect, useState } from "react"
 import type { Json } from "../../../src/core/index.ts"
 import { ApiError, ask } from "../api/http.ts"
 import type { Schema } from "../schema-form/schema.ts"
-import { labelsField, labelsOf, labelsText, ValueEditor } from "../schema-form/value-editor.tsx"
+import { labelsField, labelsText, parseLabels, ValueEditor } from "../schema-form/value-editor.tsx"
 import { useKeys } from "../shell/keys.ts"
-import { changeQuery, go, hrefOf } from "../shell/router.ts"
+import { changeQuery, go, pageHref } from "../shell/router.ts"
 import { Loading } from "../shell/states.tsx"
 import { workflowQuery } from "../workflows/types.ts"
 import { NextTicks } from "./detail.tsx"
 import {
   browserZone,
   fieldTime,
-  instantOf,
   isZone,
   lastTime,
-  pathOf,
+  parseLocalTime,
   type Schedule,
   type ScheduleDocument,
+  schedulePath,
   shownZone,
 } from "./model.ts"
 
@@ -52,7 +52,7 @@ interface Typed {
   readonly labels: string
 }
 
-function typedOf(schedule: Schedule | null): Typed {
+function toTyped(schedule: Schedule | null): Typed {
   const zone = schedule === null ? browserZone : shownZone(schedule)
   const time = (text: string | undefined) => (text === undefined ? "" : fieldTime(Date.parse(text), zone))
   return {
@@ -75,22 +75,24 @@ function typedOf(schedule: Schedule | null): Typed {
 }
 
 /** The zone of the times in the form. */
-function zoneOf({ by, zone }: Typed): string {
+function formZone({ by, zone }: Typed): string {
   return by === "cron" && isZone(zone) ? zone : browserZone
 }
 
 /** Numbers and times that are not typed are left out; the server reports what is wrong. */
-function documentOf(
+function toDocument(
   typed: Typed,
   input: Json | undefined,
   schedule: Schedule | null,
 ): Partial<ScheduleDocument> {
   const number = (text: string) => (text.trim() === "" ? undefined : Number(text))
-  const before = typedOf(schedule)
-  const zone = zoneOf(typed)
+  const before = toTyped(schedule)
+  const zone = formZone(typed)
   // A time that was not touched keeps its seconds, which the field does not show.
   const time = (side: "start" | "end") =>
-    typed[side] === before[side] && zone === zoneOf(before) ? schedule?.[side] : instantOf(typed[side], zone)
+    typed[side] === before[side] && zone === formZone(before)
+      ? schedule?.[side]
+      : parseLocalTime(typed[side], zone)
   const document = {
     ...(typed.by === "cron"
       ? { cron: typed.cron.trim(), zone: typed.zone.trim() }
@@ -103,7 +105,7 @@ function documentOf(
     jitter_seconds: number(typed.jitter_seconds),
     priority: number(typed.priority),
     ttl_seconds: number(typed.ttl_seconds),
-    labels: labelsOf(typed.labels),
+    labels: parseLabels(typed.labels),
     input,
   }
   return JSON.parse(JSON.stringify(document)) as Partial<ScheduleDocument>
@@ -119,7 +121,7 @@ const presets: readonly (readonly [string, string])[] = [
 
 function ScheduleForm({ schedule }: { schedule: Schedule | null }) {
   const queries = useQueryClient()
-  const [typed, setTyped] = useState(() => typedOf(schedule))
+  const [typed, setTyped] = useState(() => toTyped(schedule))
   const [input, setInput] = useState<Json | undefined>(schedule?.input)
   const [fault, setFault] = useState<string | null>(null)
   const [error, setError] = useState<string | null>(null)
@@ -129,9 +131,9 @@ function ScheduleForm({ schedule }: { schedule: Schedule | null }) {
     value: typed[name],
     onValue: (value: string) => set({ [name]: value }),
   })
-  const document = documentOf(typed, input, schedule)
+  const document = toDocument(typed, input, schedule)
   const { schema, ...preview } = useAnswers(document, typed.workflow)
-  const back = () => (schedule === null ? go(hrefOf("/schedules")) : changeQuery({ edit: null }))
+  const back = () => (schedule === null ? go(pageHref("/schedules")) : changeQuery({ edit: null }))
   useKeys({ Escape: back })
   const save = async (event: FormEvent) => {
     event.preventDefault()
@@ -143,19 +145,19 @@ function ScheduleForm({ schedule }: { schedule: Schedule | null }) {
       if (schedule === null && (await exists(name)))
         throw new Error(`There is a schedule ${name} already. Give this one another name, or edit that one.`)
       const body = { ...document, workflow: typed.workflow.trim() }
-      await ask(pathOf(name), { method: "PUT", body })
+      await ask(schedulePath(name), { method: "PUT", body })
       void queries.invalidateQueries({ queryKey: ["schedules"] })
-      go(hrefOf(`/schedules/${name}`))
+      go(pageHref(`/schedules/${name}`))
     } catch (failure) {
       setError((failure as Error).message)
       setBusy(false)
     }
   }
-  const zone = zoneOf(typed)
+  const zone = formZone(typed)
   return (
     <>
       <div className="phead">
-        <a className="link" href={hrefOf("/schedules")}>
+        <a className="link" href={pageHref("/schedules")}>
           Schedules
         </a>
         <span className="dim" aria-hidden="true">
@@ -345,7 +347,7 @@ function useAnswers(document: Partial<ScheduleDocument>, workflow: string) {
 /** What is stored under this name would be replaced. */
 async function exists(name: string): Promise<boolean> {
   try {
-    await ask(pathOf(name))
+    await ask(schedulePath(name))
     return true
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return false

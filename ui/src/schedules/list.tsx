@@ -6,7 +6,7 @@ import { may, type Session } from "../api/session.ts"
 import { elapsed, fullTime } from "../model/format.ts"
 import { Icon, StateMark } from "../shell/icons.tsx"
 import { rowKeys, useKeys } from "../shell/keys.ts"
-import { go, hrefOf } from "../shell/router.ts"
+import { go, pageHref } from "../shell/router.ts"
 import { Empty, Failed, Loading, ShowMore } from "../shell/states.tsx"
 import { type Fire, outcomes, type ScheduleSummary, shownZone, timesText, zonedText } from "./model.ts"
 
@@ -35,7 +35,7 @@ export function ScheduleList({ session }: { session: Session }) {
   useKeys({
     ...rowKeys(".scht a.cn"),
     r: () => void read.refetch(),
-    n: () => canManage && go(hrefOf("/schedules", { new: "1" })),
+    n: () => canManage && go(pageHref("/schedules", { new: "1" })),
   })
   const paused = schedules.filter(one => one.paused_at !== null).length
   return (
@@ -50,7 +50,7 @@ export function ScheduleList({ session }: { session: Session }) {
         )}
         <span className="sp" />
         {canManage && (
-          <a className="btn primary" href={hrefOf("/schedules", { new: "1" })} title="New schedule  N">
+          <a className="btn primary" href={pageHref("/schedules", { new: "1" })} title="New schedule  N">
             <Icon name="plus" />
             New schedule
           </a>
@@ -125,7 +125,7 @@ function Row({ schedule, now }: { schedule: ScheduleSummary; now: number }) {
   return (
     <tr data-schedule={name}>
       <td className="k1">
-        <a className="cn" href={hrefOf(`/schedules/${name}`)}>
+        <a className="cn" href={pageHref(`/schedules/${name}`)}>
           {name}
         </a>
       </td>

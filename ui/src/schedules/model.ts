@@ -62,14 +62,14 @@ export const outcomes: {
   planned: { status: "PENDING", text: "planned" },
 }
 
-export function pathOf(name: string): string {
+export function schedulePath(name: string): string {
   return `/schedules/${encodeURIComponent(name)}`
 }
 
 export function scheduleQuery(name: string) {
   return queryOptions({
     queryKey: ["schedules", "one", name],
-    queryFn: ({ signal }) => ask<Schedule>(pathOf(name), { signal }),
+    queryFn: ({ signal }) => ask<Schedule>(schedulePath(name), { signal }),
     staleTime: 0,
   })
 }
@@ -93,7 +93,7 @@ export const browserZone = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-function formatOf(zone: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+function dateFormat(zone: string, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
   const key = `${zone} ${JSON.stringify(options)}`
   const known = formats.get(key)
   if (known !== undefined) return known
@@ -104,10 +104,10 @@ function formatOf(zone: string, options: Intl.DateTimeFormatOptions): Intl.DateT
 
 /** `Wed 18 Nov 02:00`, with the year if it is another one, and with seconds if it, or another one of its list, has some. */
 export function zonedText(at: number, zone: string, hasSeconds = at % 60_000 !== 0): string {
-  const yearOf = (time: number) => localTime(time, zone).day.slice(0, 4)
-  return formatOf(zone, {
+  const localYear = (time: number) => localTime(time, zone).day.slice(0, 4)
+  return dateFormat(zone, {
     ...{ weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" },
-    ...(yearOf(at) === yearOf(Date.now()) ? {} : { year: "numeric" }),
+    ...(localYear(at) === localYear(Date.now()) ? {} : { year: "numeric" }),
     ...(hasSeconds ? { second: "2-digit" } : {}),
   })
     .format(at)
@@ -135,7 +135,7 @@ export interface LocalTime {
 }
 
 export function localTime(at: number, zone: string): LocalTime {
-  const parts = formatOf(zone, {
+  const parts = dateFormat(zone, {
     ...{ year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" },
   }).formatToParts(at)
   const of = (type: string) => parts.find(part => part.type === type)!.value
@@ -157,7 +157,7 @@ export function fieldTime(at: number, zone: string): string {
 export const lastTime = "9999-12-31T23:59"
 
 /** The instant at which a clock in this zone shows the time of such a field; of a time that exists twice the first. undefined: no time. */
-export function instantOf(local: string, zone: string): string | undefined {
+export function parseLocalTime(local: string, zone: string): string | undefined {
   const wanted = Date.parse(`${local}Z`)
   if (Number.isNaN(wanted)) return undefined
   const shown = (at: number) => Date.parse(`${fieldTime(at, zone)}Z`)
@@ -169,7 +169,7 @@ export function instantOf(local: string, zone: string): string | undefined {
 
 /** `Wed 18 Nov` */
 export function dayText(day: string): string {
-  return formatOf("UTC", { weekday: "short", day: "numeric", month: "short" })
+  return dateFormat("UTC", { weekday: "short", day: "numeric", month: "short" })
     .format(Date.parse(`${day}T00:00:00Z`))
     .replaceAll(",", "")
 }

@@ -2,7 +2,7 @@
 import { type ReactNode, useState } from "react"
 import type { Json } from "../../../src/core/index.ts"
 import { StateMark } from "../shell/icons.tsx"
-import { helpOf, type Shape } from "./schema.ts"
+import { formatHelp, type Shape } from "./schema.ts"
 import type { FieldParts } from "./schema-form.tsx"
 
 type ShapeOf<Kind extends Shape["kind"]> = Extract<Shape, { readonly kind: Kind }>
@@ -24,7 +24,7 @@ function Field({
   children: (ids: { id: string; "aria-describedby": string; "aria-invalid": boolean }) => ReactNode
 }) {
   const { id, label, isRequired, problems } = parts
-  const help = helpOf(shape)
+  const help = formatHelp(shape)
   return (
     <div className={isWide ? "sf wide" : "sf"} data-path={parts.pathText}>
       <label htmlFor={id}>
@@ -152,7 +152,7 @@ export function ChoiceField({ shape, ...parts }: FieldOf<"choice">) {
 
 export function SwitchField({ shape, ...parts }: FieldOf<"boolean">) {
   const { id, label, isRequired, problems, value } = parts
-  const help = helpOf(shape)
+  const help = formatHelp(shape)
   const isSet = value !== undefined
   return (
     <div className="sf wide" data-path={parts.pathText}>
@@ -189,7 +189,7 @@ export function SwitchField({ shape, ...parts }: FieldOf<"boolean">) {
 export function JsonField({ shape, ...parts }: FieldOf<"json">) {
   const { value } = parts
   const [draft, setDraft] = useState<string | null>(null)
-  const fault = draft === null ? null : faultOf(draft)
+  const fault = draft === null ? null : findJsonFault(draft)
   const text = draft ?? (value === undefined ? "" : JSON.stringify(value, null, 2))
   return (
     <Field
@@ -211,7 +211,7 @@ export function JsonField({ shape, ...parts }: FieldOf<"json">) {
             const next = event.target.value
             setDraft(next)
             if (next.trim() === "") parts.onChange(undefined)
-            else if (faultOf(next) === null) parts.onChange(JSON.parse(next) as Json)
+            else if (findJsonFault(next) === null) parts.onChange(JSON.parse(next) as Json)
           }}
           onBlur={() => fault === null && setDraft(null)}
         />
@@ -220,7 +220,7 @@ export function JsonField({ shape, ...parts }: FieldOf<"json">) {
   )
 }
 
-function faultOf(text: string): string | null {
+function findJsonFault(text: string): string | null {
   if (text.trim() === "") return null
   try {
     JSON.parse(text)

@@ -5,15 +5,15 @@ import { Icon } from "../shell/icons.tsx"
 import { ChoiceField, JsonField, NumberField, Problems, SwitchField, TextField } from "./fields.tsx"
 import {
   type FieldProblem,
-  helpOf,
-  initialOf,
+  findVariant,
+  formatHelp,
+  initialValue,
   isObject,
   type Path,
   pathText,
   type Schema,
   type Shape,
-  shapeOf,
-  variantOf,
+  toShape,
 } from "./schema.ts"
 
 /** What every field gets. `value` undefined: none was entered. */
@@ -50,8 +50,8 @@ const none: readonly FieldProblem[] = []
 export function SchemaForm({ schema, value, onChange, problems = none, name = "input" }: SchemaFormProps) {
   const id = useId()
   const form = useMemo(() => ({ root: schema, id, problems }), [schema, id, problems])
-  const shape = shapeOf(schema, schema)
-  const parts = partsOf(form, { path: [name], label: name, schema, isRequired: true, value, onChange })
+  const shape = toShape(schema, schema)
+  const parts = fieldParts(form, { path: [name], label: name, schema, isRequired: true, value, onChange })
   return (
     <div className="sform">
       <div className="sgrid">
@@ -74,9 +74,9 @@ interface Placed {
   readonly onChange: (value: Json | undefined) => void
 }
 
-function partsOf(form: Form, { schema, ...placed }: Placed): FieldParts {
+function fieldParts(form: Form, { schema, ...placed }: Placed): FieldParts {
   const text = pathText(placed.path)
-  const isLeaf = shapeOf(schema, form.root).kind === "json"
+  const isLeaf = toShape(schema, form.root).kind === "json"
   const problems = form.problems.flatMap(({ path, message }) => {
     if (path === text) return [message]
     return isLeaf && isInside(path, text) ? [`${path}: ${message}`] : []
@@ -89,7 +89,7 @@ function isInside(path: string, parent: string): boolean {
 }
 
 function AnyField({ schema, ...parts }: FieldParts & { readonly schema: Schema }) {
-  const shape = shapeOf(schema, parts.form.root)
+  const shape = toShape(schema, parts.form.root)
   switch (shape.kind) {
     case "string":
       return <TextField shape={shape} {...parts} />
@@ -130,9 +130,9 @@ function Group({
   ...parts
 }: FieldParts & { readonly shape: Shape; readonly schema: Schema; readonly children: React.ReactNode }) {
   const { id, label, isRequired, value, form, problems } = parts
-  const help = helpOf(shape)
+  const help = formatHelp(shape)
   const isAbsent = value === undefined
-  const begin = () => parts.onChange(initialOf(withoutPreset(schema), form.root) ?? null)
+  const begin = () => parts.onChange(initialValue(withoutPreset(schema), form.root) ?? null)
   return (
     <fieldset className="sf wide grp" data-path={parts.pathText} aria-describedby={`${id}-problem`}>
       <legend>
@@ -184,7 +184,7 @@ function ObjectBody({
         <AnyField
           key={key}
           schema={schema}
-          {...partsOf(form, {
+          {...fieldParts(form, {
             ...{ path: [...path, key], label: key, schema, isRequired, value: own[key] },
             onChange: next => onChange(withKey(own, key, next)),
           })}
@@ -215,7 +215,7 @@ function ListBody({ shape, ...parts }: FieldParts & { readonly shape: Extract<Sh
   const { form, path, label, onChange } = parts
   const list = Array.isArray(parts.value) ? (parts.value as readonly Json[]) : []
   const add = () =>
-    onChange([...list, initialOf(shape.items, form.root) ?? emptyOf(shapeOf(shape.items, form.root))])
+    onChange([...list, initialValue(shape.items, form.root) ?? emptyValue(toShape(shape.items, form.root))])
   return (
     <>
       <ol className="slist">
@@ -223,11 +223,11 @@ function ListBody({ shape, ...parts }: FieldParts & { readonly shape: Extract<Sh
           <li key={n}>
             <AnyField
               schema={shape.items}
-              {...partsOf(form, {
+              {...fieldParts(form, {
                 ...{ path: [...path, n], label: `${label} ${n + 1}`, schema: shape.items, isRequired: true },
                 value: item,
                 onChange: next =>
-                  onChange(list.with(n, next ?? emptyOf(shapeOf(shape.items, form.root))) as Json),
+                  onChange(list.with(n, next ?? emptyValue(toShape(shape.items, form.root))) as Json),
               })}
             />
             <button
@@ -250,7 +250,7 @@ function ListBody({ shape, ...parts }: FieldParts & { readonly shape: Extract<Sh
 }
 
 /** A list has no entries without a value. */
-function emptyOf({ kind }: Shape): Json {
+function emptyValue({ kind }: Shape): Json {
   return kind === "string" ? "" : null
 }
 
@@ -260,7 +260,7 @@ function VariantsBody({
 }: FieldParts & { readonly shape: Extract<Shape, { kind: "variants" }> }) {
   const { form, value, onChange } = parts
   const [picked, setPicked] = useState<number | null>(null)
-  const current = picked ?? variantOf(shape.variants, value, form.root)
+  const current = picked ?? findVariant(shape.variants, value, form.root)
   const { schema } = shape.variants[current]!
   return (
     <div className="sgrid">
@@ -273,7 +273,7 @@ function VariantsBody({
           onChange={event => {
             const next = Number(event.target.value)
             setPicked(next)
-            onChange(initialOf(shape.variants[next]!.schema, form.root) ?? null)
+            onChange(initialValue(shape.variants[next]!.schema, form.root) ?? null)
           }}
         >
           {shape.variants.map(({ label }, n) => (
@@ -289,7 +289,7 @@ function VariantsBody({
 }
 
 function VariantField({ schema, ...parts }: FieldParts & { readonly schema: Schema }) {
-  const shape = shapeOf(schema, parts.form.root)
+  const shape = toShape(schema, parts.form.root)
   if (shape.kind === "object") return <ObjectBody shape={shape} {...parts} />
   return (
     <AnyField

@@ -62,7 +62,7 @@ function resolved(schema: unknown, root: Schema): Schema {
   let current: Schema = isObject(schema) ? schema : {}
   for (let n = 0; n < MOST_REFERENCES && typeof current.$ref === "string"; n++) {
     const { $ref, ...rest } = current
-    current = { ...(targetOf($ref as string, root) ?? {}), ...rest }
+    current = { ...(resolvePointer($ref as string, root) ?? {}), ...rest }
   }
   if (!Array.isArray(current.allOf)) return current
   const { allOf, ...own } = current
@@ -74,7 +74,7 @@ function resolved(schema: unknown, root: Schema): Schema {
   return merged
 }
 
-function targetOf(reference: string, root: Schema): Schema | null {
+function resolvePointer(reference: string, root: Schema): Schema | null {
   if (!reference.startsWith("#")) return null
   let found: unknown = root
   for (const part of decodeURIComponent(reference.slice(1)).split("/").slice(1)) {
@@ -84,16 +84,16 @@ function targetOf(reference: string, root: Schema): Schema | null {
   return isObject(found) ? found : null
 }
 
-export function shapeOf(given: unknown, root: Schema, level = 0): Shape {
+export function toShape(given: unknown, root: Schema, level = 0): Shape {
   const schema = resolved(given, root)
   if (level > MOST_LEVELS) return { kind: "json", schema }
-  const values = valuesOf(schema, root)
+  const values = listChoices(schema, root)
   if (values !== null) return { kind: "choice", schema, choices: values }
   const types = [schema.type ?? []].flat().filter(type => type !== "null")
-  const branches = branchesOf(schema, root)
+  const branches = listBranches(schema, root)
   if (branches.length === 1) {
     const { anyOf, oneOf, ...own } = schema
-    return shapeOf({ ...branches[0]!, ...own }, root, level + 1)
+    return toShape({ ...branches[0]!, ...own }, root, level + 1)
   }
   const isBranched = branches.length > 1 && !isObject(schema.properties)
   if (isBranched)
@@ -117,7 +117,7 @@ export function shapeOf(given: unknown, root: Schema, level = 0): Shape {
         : { kind: "json", schema }
     case "object":
       return isObject(schema.properties)
-        ? { kind: "object", schema, properties: propertiesOf(schema) }
+        ? { kind: "object", schema, properties: listProperties(schema) }
         : { kind: "json", schema }
     default:
       return { kind: "json", schema }
@@ -125,7 +125,7 @@ export function shapeOf(given: unknown, root: Schema, level = 0): Shape {
 }
 
 /** Required ones first: the server sorts keys by name, so the order of the author is not known. */
-function propertiesOf(schema: Schema): Property[] {
+function listProperties(schema: Schema): Property[] {
   const required = new Set(Array.isArray(schema.required) ? schema.required : [])
   return Object.entries(schema.properties as JsonObject)
     .map(([key, property]) => ({
@@ -137,20 +137,20 @@ function propertiesOf(schema: Schema): Property[] {
 }
 
 /** The values of `enum`, `const`, or of a `oneOf` that only has constants. */
-function valuesOf(schema: Schema, root: Schema): Choice[] | null {
+function listChoices(schema: Schema, root: Schema): Choice[] | null {
   const choice = (value: Json, title?: unknown) => ({
     value,
     label: typeof title === "string" ? title : typeof value === "string" ? value : JSON.stringify(value),
   })
   if (Array.isArray(schema.enum)) return (schema.enum as Json[]).map(value => choice(value))
   if (schema.const !== undefined) return [choice(schema.const as Json)]
-  const branches = branchesOf(schema, root)
+  const branches = listBranches(schema, root)
   return branches.length > 0 && branches.every(branch => branch.const !== undefined)
     ? branches.map(branch => choice(branch.const as Json, branch.title))
     : null
 }
 
-function branchesOf(schema: Schema, root: Schema): Schema[] {
+function listBranches(schema: Schema, root: Schema): Schema[] {
   const list = schema.oneOf ?? schema.anyOf
   if (!Array.isArray(list)) return []
   return list.map(branch => resolved(branch, root)).filter(({ type }) => type !== "null")
@@ -167,13 +167,13 @@ function variantLabel(branch: Schema, root: Schema, n: number): string {
 }
 
 /** The variant that a value most likely has. */
-export function variantOf(variants: readonly Variant[], value: Json | undefined, root: Schema): number {
+export function findVariant(variants: readonly Variant[], value: Json | undefined, root: Schema): number {
   const found = variants.findIndex(({ schema }) => looksLike(schema, value, root))
   return Math.max(0, found)
 }
 
 function looksLike(schema: Schema, value: Json | undefined, root: Schema): boolean {
-  const shape = shapeOf(schema, root)
+  const shape = toShape(schema, root)
   switch (shape.kind) {
     case "object":
       return (
@@ -181,7 +181,7 @@ function looksLike(schema: Schema, value: Json | undefined, root: Schema): boole
         shape.properties.every(({ key, schema: property, isRequired }) => {
           const given = value[key]
           if (given === undefined) return !isRequired
-          const inner = shapeOf(property, root)
+          const inner = toShape(property, root)
           return inner.kind !== "choice" || inner.choices.some(one => one.value === given)
         })
       )
@@ -197,8 +197,8 @@ function looksLike(schema: Schema, value: Json | undefined, root: Schema): boole
 }
 
 /** The initial value of a form: defaults, and the parts that must exist. undefined: none. */
-export function initialOf(given: unknown, root: Schema, isRequired = true, level = 0): Json | undefined {
-  const shape = shapeOf(given, root)
+export function initialValue(given: unknown, root: Schema, isRequired = true, level = 0): Json | undefined {
+  const shape = toShape(given, root)
   const preset = shape.schema.default as Json | undefined
   if (preset !== undefined) return level > MOST_LEVELS ? preset : filled(shape, preset, root, level)
   if (!isRequired || level > MOST_LEVELS) return undefined
@@ -210,7 +210,7 @@ export function initialOf(given: unknown, root: Schema, isRequired = true, level
     case "choice":
       return shape.choices.length === 1 ? shape.choices[0]!.value : undefined
     case "variants":
-      return initialOf(shape.variants[0]!.schema, root, true, level + 1)
+      return initialValue(shape.variants[0]!.schema, root, true, level + 1)
     default:
       return undefined
   }
@@ -220,26 +220,26 @@ function filled(shape: Shape, value: Json, root: Schema, level: number): Json {
   if (shape.kind !== "object" || !isObject(value)) return value
   const all: Record<string, Json> = { ...value }
   for (const { key, schema, isRequired } of shape.properties) {
-    const own = Object.hasOwn(all, key) ? all[key] : initialOf(schema, root, isRequired, level + 1)
+    const own = Object.hasOwn(all, key) ? all[key] : initialValue(schema, root, isRequired, level + 1)
     if (own !== undefined) all[key] = own
   }
   return all
 }
 
 /** Description, limits and default, as one text. */
-export function helpOf({ kind, schema }: Shape): string {
+export function formatHelp({ kind, schema }: Shape): string {
   const { title, description, default: preset } = schema
   const parts = [title, description].filter(text => typeof text === "string" && text !== "") as string[]
   const said = parts.map(text => (/[.!?]$/.test(text) ? text : `${text}.`))
-  return [...said, ...limitsOf(kind, schema), ...presetOf(preset)].join(" ")
+  return [...said, ...formatLimits(kind, schema), ...formatDefault(preset)].join(" ")
 }
 
-function presetOf(preset: unknown): string[] {
+function formatDefault(preset: unknown): string[] {
   if (preset === undefined || typeof preset === "object") return []
   return [`Default ${typeof preset === "string" ? preset : JSON.stringify(preset)}.`]
 }
 
-function limitsOf(kind: Shape["kind"], schema: Schema): string[] {
+function formatLimits(kind: Shape["kind"], schema: Schema): string[] {
   const { minLength, maxLength, minItems, maxItems, format, pattern } = schema
   switch (kind) {
     case "string":

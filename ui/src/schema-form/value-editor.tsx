@@ -25,7 +25,7 @@ export function ValueEditor(props: ValueEditorProps) {
   const { label, schema, value, onChange, problems = none, name = "input", rows = 4 } = props
   const id = useId()
   /** null: the form. */
-  const [text, setText] = useState<string | null>(schema === null ? textOf(value) : null)
+  const [text, setText] = useState<string | null>(schema === null ? formatJson(value) : null)
   const [fault, setFault] = useState<string | null>(null)
   const change = (next: string) => {
     setText(next)
@@ -51,7 +51,7 @@ export function ValueEditor(props: ValueEditorProps) {
             >
               Form
             </button>
-            <button type="button" aria-pressed={!isForm} onClick={() => setText(text ?? textOf(value))}>
+            <button type="button" aria-pressed={!isForm} onClick={() => setText(text ?? formatJson(value))}>
               JSON
             </button>
           </fieldset>
@@ -85,7 +85,7 @@ export function ValueEditor(props: ValueEditorProps) {
   )
 }
 
-function textOf(value: Json | undefined): string {
+function formatJson(value: Json | undefined): string {
   return value === undefined ? "" : JSON.stringify(value, null, 2)
 }
 
@@ -105,7 +105,7 @@ export const labelsField = {
   title: "NAME=VALUE, separated by commas",
 }
 
-export function labelsOf(text: string): { readonly [name: string]: string } | undefined {
+export function parseLabels(text: string): { readonly [name: string]: string } | undefined {
   const pairs = text.split(",").filter(pair => pair.trim() !== "")
   if (pairs.length === 0) return undefined
   return Object.fromEntries(

@@ -5,7 +5,7 @@ import { useEffect, useRef } from "react"
 export type KeyMap = { readonly [key: string]: (event: KeyboardEvent) => unknown }
 
 /** A key is `event.key`, lower case for letters, with `shift+`, `alt+` or `mod+` (Ctrl or ⌘) before it. */
-function nameOf(event: KeyboardEvent): string {
+function keyName(event: KeyboardEvent): string {
   const mod = event.metaKey || event.ctrlKey ? "mod+" : ""
   const alt = event.altKey ? "alt+" : ""
   // With Alt some systems type other characters.
@@ -26,7 +26,7 @@ export function useKeys(keys: KeyMap): void {
   current.current = keys
   useEffect(() => {
     const listen = (event: KeyboardEvent) => {
-      const name = nameOf(event)
+      const name = keyName(event)
       const isAnywhere = name.startsWith("mod+") || name.startsWith("alt+")
       if (event.defaultPrevented || (!isAnywhere && isField(event.target))) return
       // A dialog has its own keys.

@@ -8,7 +8,7 @@ import { clock, shortId } from "../model/format.ts"
 import type { Command } from "./command.ts"
 import { Dialog } from "./dialog.tsx"
 import { Icon, StateMark } from "./icons.tsx"
-import { go, hrefOf } from "./router.ts"
+import { go, pageHref } from "./router.ts"
 import { toggleTheme } from "./theme.ts"
 
 const prefixes = [
@@ -44,7 +44,7 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
       label: "Now",
       detail: "page, what needs a person",
       key: "Alt 1",
-      run: () => go(hrefOf("/now")),
+      run: () => go(pageHref("/now")),
     },
     {
       group: "Everywhere",
@@ -53,7 +53,7 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
       label: "Jobs",
       detail: "page",
       key: "Alt 2",
-      run: () => go(hrefOf("/jobs")),
+      run: () => go(pageHref("/jobs")),
     },
     {
       group: "Everywhere",
@@ -61,7 +61,7 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
       icon: "octagon",
       label: "Failed jobs",
       detail: "page",
-      run: () => go(hrefOf("/jobs", { status: "FAILED" })),
+      run: () => go(pageHref("/jobs", { status: "FAILED" })),
     },
     {
       group: "Everywhere",
@@ -69,7 +69,7 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
       icon: "schedule",
       label: "Schedules",
       detail: "page",
-      run: () => go(hrefOf("/schedules")),
+      run: () => go(pageHref("/schedules")),
     },
     {
       group: "Everywhere",
@@ -77,7 +77,7 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
       icon: "key",
       label: "Settings",
       detail: "page",
-      run: () => go(hrefOf("/settings")),
+      run: () => go(pageHref("/settings")),
     },
     { group: "Everywhere", prefix: ":", icon: "sun", label: "Change the theme", run: toggleTheme },
     { group: "Everywhere", prefix: ":", icon: "help", label: "Keyboard shortcuts", key: "?", run: onKeys },
@@ -121,7 +121,7 @@ export default function Palette({ commands, onClose, onKeys }: PaletteProps) {
             const { value } = event.target
             // An id that was pasted opens at once.
             if (jobId.test(value.trim()))
-              run({ group: "", prefix: ">", label: "", run: () => go(hrefOf(`/jobs/${value.trim()}`)) })
+              run({ group: "", prefix: ">", label: "", run: () => go(pageHref(`/jobs/${value.trim()}`)) })
             else setText(value)
           }}
           onKeyDown={press}
@@ -226,7 +226,7 @@ function useFound(words: string, prefix: string | null): readonly Command[] {
         icon: "workflow",
         label: name,
         detail: `jobs of this workflow, newest version ${version}`,
-        run: () => go(hrefOf("/jobs", { workflow: name })),
+        run: () => go(pageHref("/jobs", { workflow: name })),
       }),
     )
   const newest = (wantsJobs || wantsErrors ? (jobs.data?.jobs ?? []) : [])
@@ -240,7 +240,7 @@ function useFound(words: string, prefix: string | null): readonly Command[] {
         status: job.status,
         label: job.workflow,
         detail: `${shortId(job.job_id)} · ${job.status.toLowerCase()} · ${clock(Date.parse(job.created_at))}${job.error === null ? "" : ` · ${job.error.code} ${job.error.message}`}`,
-        run: () => go(hrefOf(`/jobs/${job.job_id}`)),
+        run: () => go(pageHref(`/jobs/${job.job_id}`)),
       }),
     )
   return [...newest, ...named]

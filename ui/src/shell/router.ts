@@ -65,7 +65,7 @@ function readAddress(): string {
   return isFile ? window.location.hash.slice(1) : `${window.location.pathname}${window.location.search}`
 }
 
-function placeOf(text: string): Place {
+function parsePlace(text: string): Place {
   const [whole = "", query = ""] = text.split("?", 2)
   const path = whole.startsWith(`${root}ui/`) ? whole.slice(root.length + 2) : "/"
   return { path: path === "/" ? "/jobs" : decodeURI(path), query: new URLSearchParams(query) }
@@ -79,15 +79,15 @@ export function currentAddress(): string {
 
 export function usePlace(): Place {
   const text = useSyncExternalStore(subscribe, () => shown)
-  return useMemo(() => placeOf(text), [text])
+  return useMemo(() => parsePlace(text), [text])
 }
 
 function currentPlace(): Place {
-  return placeOf(shown)
+  return parsePlace(shown)
 }
 
 /** The address of a page, for links. Values that are null are left out. */
-export function hrefOf(path: string, query: Changes = {}): string {
+export function pageHref(path: string, query: Changes = {}): string {
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(query))
     for (const one of [value ?? []].flat()) parameters.append(name, one)

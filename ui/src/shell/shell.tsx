@@ -8,7 +8,7 @@ import type { Command } from "./command.ts"
 import { Ask } from "./dialog.tsx"
 import { Brand, Icon, type IconName } from "./icons.tsx"
 import { useKeys } from "./keys.ts"
-import { focusMain, go, hrefOf } from "./router.ts"
+import { focusMain, go, pageHref } from "./router.ts"
 import { toggleTheme } from "./theme.ts"
 
 const Palette = lazy(() => import("./palette.tsx"))
@@ -67,12 +67,12 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
   useKeys({
     "mod+k": () => setOpen("palette"),
     "?": () => setOpen("keys"),
-    "alt+1": () => go(hrefOf("/now")),
-    "alt+2": () => go(hrefOf("/jobs")),
-    "alt+3": () => go(hrefOf("/workflows")),
-    "alt+4": () => go(hrefOf("/pipelines")),
-    "alt+5": () => go(hrefOf("/capacity")),
-    "alt+6": () => go(hrefOf("/schedules")),
+    "alt+1": () => go(pageHref("/now")),
+    "alt+2": () => go(pageHref("/jobs")),
+    "alt+3": () => go(pageHref("/workflows")),
+    "alt+4": () => go(pageHref("/pipelines")),
+    "alt+5": () => go(pageHref("/capacity")),
+    "alt+6": () => go(pageHref("/schedules")),
   })
   const close = () => setOpen(null)
   return (
@@ -81,7 +81,7 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
         Skip to content
       </a>
       <header className="top">
-        <a className="brand" href={hrefOf("/jobs")}>
+        <a className="brand" href={pageHref("/jobs")}>
           <Brand />
           Umbra
         </a>
@@ -92,7 +92,7 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
         )}
         <nav className="nav" aria-label="Pages">
           {pages.map(({ id, label, path }) => (
-            <a key={id} href={hrefOf(path)} aria-current={id === page ? "page" : undefined}>
+            <a key={id} href={pageHref(path)} aria-current={id === page ? "page" : undefined}>
               {label}
               {number(id)}
             </a>
@@ -135,7 +135,7 @@ export function Shell({ session, page, connection, commands = [], children }: Sh
       {children}
       <nav className="tabs-s" aria-label="Pages">
         {pages.map(({ id, label, icon, path }) => (
-          <a key={id} href={hrefOf(path)} aria-current={id === page ? "page" : undefined}>
+          <a key={id} href={pageHref(path)} aria-current={id === page ? "page" : undefined}>
             <Icon name={icon} />
             {label}
             {number(id)}
@@ -184,7 +184,7 @@ function Person({ session, onOwner }: { session: Session; onOwner: () => void })
             <br />
             owner {session.owner}, scopes {session.scopes.join(", ")}
           </p>
-          <a href={hrefOf("/settings")} onClick={() => setOpen(false)}>
+          <a href={pageHref("/settings")} onClick={() => setOpen(false)}>
             Settings
           </a>
           {session.login !== "open" && session.sees_other_owners && (
@@ -224,7 +224,7 @@ function OwnerDialog({ onClose }: { onClose: () => void }) {
         const owner = String(form.get("owner")).trim()
         if (owner === "") return
         viewOwner(owner)
-        window.location.assign(hrefOf("/jobs"))
+        window.location.assign(pageHref("/jobs"))
       }}
     >
       <label className="field">

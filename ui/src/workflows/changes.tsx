@@ -8,9 +8,9 @@ import { hunks, lineDiff } from "../model/line-diff.ts"
 import { Icon } from "../shell/icons.tsx"
 import { changeQuery, usePlace } from "../shell/router.ts"
 import { Empty, Failed, Loading } from "../shell/states.tsx"
-import { yamlOf } from "./ordered.ts"
+import { workflowYaml } from "./ordered.ts"
 import { type Mark, PlanGraph } from "./plan-graph.tsx"
-import { type Diff, graphQuery, pathOf, versionQuery, versionsQuery, type Workflow } from "./types.ts"
+import { type Diff, graphQuery, versionQuery, versionsQuery, type Workflow, workflowPath } from "./types.ts"
 import { VersionSelect } from "./version-select.tsx"
 import { colouredLine } from "./yaml-text.tsx"
 
@@ -64,7 +64,7 @@ export function Changes({ workflow }: { workflow: Workflow }) {
 function useDiff(name: string, from: number, to: number) {
   return useQuery({
     queryKey: ["version", name, "diff", from, to],
-    queryFn: ({ signal }) => ask<Diff>(`${pathOf(name)}/diff`, { query: { from, to }, signal }),
+    queryFn: ({ signal }) => ask<Diff>(`${workflowPath(name)}/diff`, { query: { from, to }, signal }),
     staleTime: Number.POSITIVE_INFINITY,
   })
 }
@@ -89,7 +89,9 @@ function TextChanges({ name, from, to }: { name: string; from: number; to: numbe
   if (failed !== undefined)
     return <Failed what="A version" error={failed.error} onRetry={() => void failed.refetch()} />
   if (before.data === undefined || after.data === undefined) return <Loading what="both versions" />
-  return <TextDiff before={yamlOf(before.data)} after={yamlOf(after.data)} label="Changes as text" />
+  return (
+    <TextDiff before={workflowYaml(before.data)} after={workflowYaml(after.data)} label="Changes as text" />
+  )
 }
 
 const MOST_LINES = 600

@@ -105,7 +105,7 @@ export function CodeArea({ label, value, onChange, problems, ids }: CodeAreaProp
   const first = Math.max(0, Math.floor(view.top / LINE) - 5)
   const shown = lines.slice(first, first + Math.ceil(view.height / LINE) + 10)
   const wrong = new Map(problems.flatMap(one => (one.line === undefined ? [] : [[one.line, one] as const])))
-  const place = offer === null ? null : placeOf(value, offer.from)
+  const place = offer === null ? null : findPlace(value, offer.from)
   // Below the line there may be no room for the list.
   const isLow = place !== null && (place.line + 1) * LINE - view.top > view.height - MOST_OFFERED * 26
   return (
@@ -125,7 +125,7 @@ export function CodeArea({ label, value, onChange, problems, ids }: CodeAreaProp
                 <span className="ct" style={{ transform: `translateX(${-view.left}px)` }}>
                   {line.length > MOST_COLOURED ? line : colouredLine(line)}
                   {problem?.column !== undefined && (
-                    <i className="wave" style={waveOf(line, problem.column, view.character)} />
+                    <i className="wave" style={waveBox(line, problem.column, view.character)} />
                   )}
                 </span>
               </div>
@@ -193,13 +193,13 @@ export function CodeArea({ label, value, onChange, problems, ids }: CodeAreaProp
 /** Of the numbers, with the space beside them. */
 const GUTTER = 52
 
-function placeOf(text: string, at: number): { readonly line: number; readonly column: number } {
+function findPlace(text: string, at: number): { readonly line: number; readonly column: number } {
   const before = text.slice(0, at)
   const line = before.split("\n").length - 1
   return { line, column: at - (before.lastIndexOf("\n") + 1) }
 }
 
-function waveOf(line: string, column: number, character: number) {
+function waveBox(line: string, column: number, character: number) {
   const from = column - 1
   const word = /^[\w.-]+|^\S/.exec(line.slice(from))?.[0].length ?? 1
   return { left: from * character, width: word * character }

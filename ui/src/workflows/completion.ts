@@ -49,7 +49,7 @@ export function completionsAt(text: string, at: number, ids: readonly string[]):
   }
   const value = /^\s*(?:- +)?([a-z_]+):\s+\[?(?:[\w-]+,\s*)*([\w-]*)$/.exec(line)
   if (value === null) return null
-  return found(at, value[2]!, valuesOf(value[1]!, text, ids))
+  return found(at, value[2]!, listValues(value[1]!, text, ids))
 }
 
 function found(at: number, prefix: string, all: readonly Completion[]): Found {
@@ -96,14 +96,14 @@ function keysAt(path: readonly string[], above: readonly string[], indent: numbe
   const root = above.some(line => /^routes:/.test(line)) ? documentSchema.then : documentSchema.else
   let schema: Node | null = root as Node
   for (const key of path) schema = schema === null ? null : inside(schema, key)
-  const properties = schema === null ? undefined : propertiesOf(schema)
+  const properties = schema === null ? undefined : findProperties(schema)
   return Object.entries(properties ?? {}).flatMap(([label, value]) =>
     label === "$schema"
       ? []
       : [
           {
             label,
-            detail: descriptionOf(value as Node),
+            detail: findDescription(value as Node),
             insert: isNested(value as Node) ? `${label}:` : `${label}: `,
           },
         ],
@@ -124,30 +124,30 @@ function branches(schema: Node): Node[] {
   return list === undefined ? [schema] : list.flatMap(branches)
 }
 
-function propertiesOf(schema: Node): Node | undefined {
+function findProperties(schema: Node): Node | undefined {
   for (const branch of branches(schema)) {
     const list = branch.items as Node | undefined
     if (branch.properties !== undefined) return branch.properties as Node
-    const inner = list === undefined ? undefined : propertiesOf(list)
+    const inner = list === undefined ? undefined : findProperties(list)
     if (inner !== undefined) return inner
   }
   return undefined
 }
 
 function inside(schema: Node, key: string): Node | null {
-  return (propertiesOf(schema)?.[key] as Node | undefined) ?? null
+  return (findProperties(schema)?.[key] as Node | undefined) ?? null
 }
 
 function isNested(schema: Node): boolean {
   return branches(schema).some(({ type }) => type === "object" || type === "array")
 }
 
-function descriptionOf(schema: Node): string {
+function findDescription(schema: Node): string {
   const own = schema.description ?? branches(schema).find(({ description }) => description)?.description
   return typeof own === "string" ? own : ""
 }
 
-function valuesOf(key: string, text: string, ids: readonly string[]): Completion[] {
+function listValues(key: string, text: string, ids: readonly string[]): Completion[] {
   const plain = (label: string, detail = "") => ({ label, detail, insert: label })
   switch (key) {
     case "handler": {

@@ -9,11 +9,11 @@ import { ApiError, ask, type SentProblem } from "../api/http.ts"
 import { counted } from "../model/format.ts"
 import { StateMark } from "../shell/icons.tsx"
 import { useKeys } from "../shell/keys.ts"
-import { go, hrefOf } from "../shell/router.ts"
+import { go, pageHref } from "../shell/router.ts"
 import { Empty } from "../shell/states.tsx"
 import { TextDiff } from "./changes.tsx"
 import { CodeArea, LINE } from "./code-area.tsx"
-import { orderedDefinition, yamlOf } from "./ordered.ts"
+import { orderedDefinition, workflowYaml } from "./ordered.ts"
 import { type Mark, PlanGraph } from "./plan-graph.tsx"
 import { versionsQuery, type Workflow, workflowQuery } from "./types.ts"
 
@@ -50,7 +50,7 @@ function useCheck(text: string) {
       ask<Valid>("/workflows/validate", {
         method: "POST",
         query: { graph: "true", definition: "true" },
-        document: documentOf(checked),
+        document: toDocument(checked),
         signal,
       }),
     retry: false,
@@ -68,7 +68,7 @@ function useCheck(text: string) {
 
 export default function Editor({ workflow, canPush }: { workflow: Workflow | null; canPush: boolean }) {
   const queries = useQueryClient()
-  const first = useMemo(() => (workflow === null ? example : textOf(workflow)), [workflow])
+  const first = useMemo(() => (workflow === null ? example : workflowText(workflow)), [workflow])
   const [text, setText] = useState(first)
   const [pushed, setPushed] = useState<{ text: string; said: string } | null>(null)
   const [pushError, setPushError] = useState<Error | null>(null)
@@ -89,7 +89,7 @@ export default function Editor({ workflow, canPush }: { workflow: Workflow | nul
     setPushError(null)
     try {
       const answer = await ask<{ name: string; version: number; unchanged: boolean }>("/workflows", {
-        ...{ method: "POST", document: documentOf(text) },
+        ...{ method: "POST", document: toDocument(text) },
       })
       const { name, version, unchanged } = answer
       setPushed({
@@ -100,7 +100,7 @@ export default function Editor({ workflow, canPush }: { workflow: Workflow | nul
       })
       await queries.invalidateQueries({ queryKey: ["workflows"] })
       await queries.invalidateQueries({ queryKey: versionsQuery(name).queryKey })
-      if (name !== workflow?.name) go(hrefOf(`/workflows/${encodeURIComponent(name)}`, { view: "edit" }))
+      if (name !== workflow?.name) go(pageHref(`/workflows/${encodeURIComponent(name)}`, { view: "edit" }))
       else await queries.invalidateQueries({ queryKey: workflowQuery(name).queryKey, exact: true })
     } catch (error) {
       setPushError(error as Error)
@@ -154,7 +154,7 @@ export default function Editor({ workflow, canPush }: { workflow: Workflow | nul
           ) : pushed !== null && !isChanged ? (
             pushed.said
           ) : (
-            <span className="dim">{formatOf(text)}</span>
+            <span className="dim">{formatLabel(text)}</span>
           )}
         </footer>
         <ProblemList {...check} />
@@ -201,7 +201,7 @@ export function DefinitionOfFork({
   edited: EditedDefinition | null
   onEdited: (edited: EditedDefinition | null) => void
 }) {
-  const first = useMemo(() => textOf({ definition: base }), [base])
+  const first = useMemo(() => workflowText({ definition: base }), [base])
   const text = edited?.text ?? first
   const check = useCheck(text)
   const { valid, problems, isSettled } = check
@@ -222,7 +222,7 @@ export function DefinitionOfFork({
       <footer className="wfoot row">
         <Verdict {...check} />
         <span className="sp" />
-        <span className="dim">{formatOf(text)}</span>
+        <span className="dim">{formatLabel(text)}</span>
       </footer>
       <ProblemList {...check} />
     </div>
@@ -294,12 +294,12 @@ function documentName(valid: Valid | undefined, workflow: Workflow | null): stri
 }
 
 /** Long definitions as JSON: the server reads only short YAML. */
-function textOf(workflow: Pick<Workflow, "definition">): string {
-  const yaml = yamlOf(workflow)
-  return sizeOf(yaml) > MOST_YAML ? `${JSON.stringify(orderedDefinition(workflow), null, 2)}\n` : yaml
+function workflowText(workflow: Pick<Workflow, "definition">): string {
+  const yaml = workflowYaml(workflow)
+  return countBytes(yaml) > MOST_YAML ? `${JSON.stringify(orderedDefinition(workflow), null, 2)}\n` : yaml
 }
 
-function sizeOf(text: string): number {
+function countBytes(text: string): number {
   return new Blob([text]).size
 }
 
@@ -307,11 +307,11 @@ function isJson(text: string): boolean {
   return text.trimStart().startsWith("{")
 }
 
-function formatOf(text: string): string {
-  return isJson(text) ? "JSON" : `YAML, ${sizeOf(text)} of ${MOST_YAML} bytes`
+function formatLabel(text: string): string {
+  return isJson(text) ? "JSON" : `YAML, ${countBytes(text)} of ${MOST_YAML} bytes`
 }
 
-function documentOf(text: string) {
+function toDocument(text: string) {
   return { text, type: isJson(text) ? "application/json" : "application/yaml" } as const
 }
 

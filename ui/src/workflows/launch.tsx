@@ -2,16 +2,16 @@
 import { useQuery } from "@tanstack/react-query"
 import { type FormEvent, useMemo, useRef, useState } from "react"
 import type { Json } from "../../../src/core/index.ts"
-import { ApiError, addressOf, ask } from "../api/http.ts"
+import { ApiError, ask, buildUrl } from "../api/http.ts"
 import { counted, duration } from "../model/format.ts"
-import { initialOf, type Schema } from "../schema-form/schema.ts"
-import { labelsField, labelsOf, ValueEditor } from "../schema-form/value-editor.tsx"
+import { initialValue, type Schema } from "../schema-form/schema.ts"
+import { labelsField, parseLabels, ValueEditor } from "../schema-form/value-editor.tsx"
 import { StateMark } from "../shell/icons.tsx"
 import { useKeys } from "../shell/keys.ts"
-import { go, hrefOf } from "../shell/router.ts"
+import { go, pageHref } from "../shell/router.ts"
 import { copyText, Failed, Loading } from "../shell/states.tsx"
 import { statisticsQuery, versionQuery, versionsQuery, type Workflow } from "./types.ts"
-import { sharesOf, sharesText } from "./weights.ts"
+import { computeShares, sharesText } from "./weights.ts"
 
 interface Target {
   /** What follows the @; "" is the latest version. */
@@ -27,7 +27,7 @@ export function Launch({ workflow }: { workflow: Workflow }) {
   const targets: readonly Target[] = [
     { reference: "", label: `latest, v${latest}`, version: latest },
     ...aliases.map(({ alias, weights }) => {
-      const shares = sharesOf(weights)
+      const shares = computeShares(weights)
       const [first] = [...shares].sort((a, b) => b[1] - a[1])
       return { reference: alias, label: `${alias}, ${sharesText(shares)}`, version: first![0] }
     }),
@@ -70,7 +70,7 @@ interface LaunchFormProps {
 
 function LaunchForm({ name, target, targets, schema, onTarget }: LaunchFormProps) {
   const [input, setInput] = useState<Json | undefined>(() =>
-    schema === null ? {} : initialOf(schema, schema),
+    schema === null ? {} : initialValue(schema, schema),
   )
   const [fault, setFault] = useState<string | null>(null)
   const [error, setError] = useState<Error | null>(null)
@@ -89,7 +89,7 @@ function LaunchForm({ name, target, targets, schema, onTarget }: LaunchFormProps
     ...(run.start === "at" && run.startAt !== "" ? { start_at: new Date(run.startAt).toISOString() } : {}),
     ...(run.priority.trim() === "" ? {} : { priority: Number(run.priority) }),
     ...(run.ttl.trim() === "" ? {} : { ttl_seconds: Number(run.ttl) }),
-    labels: labelsOf(run.labels),
+    labels: parseLabels(run.labels),
   })
   const start = async (event: FormEvent) => {
     event.preventDefault()
@@ -98,7 +98,7 @@ function LaunchForm({ name, target, targets, schema, onTarget }: LaunchFormProps
     setError(null)
     try {
       const { job_id } = await ask<{ job_id: string }>("/jobs", { method: "POST", body: body() })
-      go(hrefOf(`/jobs/${job_id}`))
+      go(pageHref(`/jobs/${job_id}`))
     } catch (failure) {
       setError(failure as Error)
       setBusy(false)
@@ -108,7 +108,7 @@ function LaunchForm({ name, target, targets, schema, onTarget }: LaunchFormProps
   const form = useRef<HTMLFormElement>(null)
   useKeys({ "mod+Enter": () => form.current!.requestSubmit() })
   const copy = async () => {
-    const address = new URL(addressOf("/jobs"), window.location.href).href
+    const address = new URL(buildUrl("/jobs"), window.location.href).href
     const text = JSON.stringify(body()).replaceAll("'", "'\\''")
     await copyText(`curl -s ${address} -H 'content-type: application/json' -d '${text}'`)
     setCopied(true)

@@ -6,7 +6,7 @@ import { may, type Session } from "../api/session.ts"
 import { clock, count, timeAgo } from "../model/format.ts"
 import { Icon } from "../shell/icons.tsx"
 import { rowKeys, useKeys } from "../shell/keys.ts"
-import { go, hrefOf } from "../shell/router.ts"
+import { go, pageHref } from "../shell/router.ts"
 import { Empty, Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import type { WorkflowList } from "./types.ts"
 
@@ -23,7 +23,7 @@ export function WorkflowListView({ session }: { session: Session }) {
   })
   useTitle("Workflows")
   const canPush = may(session, "manage")
-  const write = () => canPush && go(hrefOf("/workflows", { new: "1" }))
+  const write = () => canPush && go(pageHref("/workflows", { new: "1" }))
   useKeys({
     ...{ ...rowKeys(".wl a.med"), n: write, r: () => void refetch() },
     "/": () => document.querySelector<HTMLElement>("#wfilter")?.focus(),
@@ -100,7 +100,7 @@ export function WorkflowListView({ session }: { session: Session }) {
               {found.map(({ name, version, created_at: at, pushed_by: by }) => (
                 <tr key={name}>
                   <td className="wn">
-                    <a className="med" href={hrefOf(`/workflows/${encodeURIComponent(name)}`)}>
+                    <a className="med" href={pageHref(`/workflows/${encodeURIComponent(name)}`)}>
                       {name}
                     </a>
                   </td>
@@ -108,7 +108,7 @@ export function WorkflowListView({ session }: { session: Session }) {
                   <td title={timeAgo(Date.parse(at))}>{clock(Date.parse(at))}</td>
                   <td className="dim by">{by ?? ""}</td>
                   <td className="num">
-                    <a className="link small" href={hrefOf("/jobs", { workflow: name })}>
+                    <a className="link small" href={pageHref("/jobs", { workflow: name })}>
                       Jobs<span className="sr"> of {name}</span>
                     </a>
                   </td>

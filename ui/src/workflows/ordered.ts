@@ -27,7 +27,7 @@ export function orderedDefinition({ definition }: Pick<Workflow, "definition">):
   return ordered
 }
 
-export function yamlOf(workflow: Pick<Workflow, "definition">): string {
+export function workflowYaml(workflow: Pick<Workflow, "definition">): string {
   return toYaml(orderedDefinition(workflow))
 }
 

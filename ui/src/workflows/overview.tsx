@@ -5,17 +5,17 @@ import { ask } from "../api/http.ts"
 import { amount, clock, count, counted, duration, timeAgo, usageRange } from "../model/format.ts"
 import { Ask } from "../shell/dialog.tsx"
 import { Icon } from "../shell/icons.tsx"
-import { hrefOf } from "../shell/router.ts"
+import { pageHref } from "../shell/router.ts"
 import { Empty, Failed, Loading } from "../shell/states.tsx"
 import { percent, Rate } from "./rate.tsx"
 import { Rollout, useRolloutUpdates } from "./rollout.tsx"
 import {
   type NodeFigures,
-  pathOf,
   type StoredVersion,
   statisticsQuery,
   versionsQuery,
   type Workflow,
+  workflowPath,
   workflowQuery,
 } from "./types.ts"
 
@@ -55,7 +55,7 @@ function AliasDialog({ workflow, onClose }: { workflow: Workflow; onClose: () =>
   const [error, setError] = useState<string | null>(null)
   const save = async (form: FormData) => {
     const alias = String(form.get("alias")).trim()
-    const path = `${pathOf(name)}/aliases/${encodeURIComponent(alias)}`
+    const path = `${workflowPath(name)}/aliases/${encodeURIComponent(alias)}`
     try {
       await ask(path, { method: "PUT", body: { version: Number(form.get("version")) } })
       await queries.invalidateQueries({ queryKey: workflowQuery(name).queryKey })
@@ -90,7 +90,7 @@ function AliasDialog({ workflow, onClose }: { workflow: Workflow; onClose: () =>
 function Versions({ workflow, action }: { workflow: Workflow; action: React.ReactNode }) {
   const { name, version: latest, aliases = [] } = workflow
   const { data, error, refetch } = useQuery(versionsQuery(name))
-  const at = (query: Record<string, string>) => hrefOf(`/workflows/${encodeURIComponent(name)}`, query)
+  const at = (query: Record<string, string>) => pageHref(`/workflows/${encodeURIComponent(name)}`, query)
   const tags = ({ version }: StoredVersion) => {
     const pointing = aliases.flatMap(({ alias, weights }) => {
       const total = Object.values(weights).reduce((sum, weight) => sum + weight, 0)

@@ -6,7 +6,7 @@ import { may, type Session } from "../api/session.ts"
 import { clock } from "../model/format.ts"
 import type { Command } from "../shell/command.ts"
 import { Icon } from "../shell/icons.tsx"
-import { go, hrefOf, usePlace } from "../shell/router.ts"
+import { go, pageHref, usePlace } from "../shell/router.ts"
 import { Shell } from "../shell/shell.tsx"
 import { Failed, Loading, Main, useTitle } from "../shell/states.tsx"
 import { Changes } from "./changes.tsx"
@@ -14,7 +14,7 @@ import { GraphOfVersion } from "./graph-of-version.tsx"
 import { Launch } from "./launch.tsx"
 import { WorkflowListView } from "./list.tsx"
 import { Overview } from "./overview.tsx"
-import { pathOf, type Workflow, workflowQuery } from "./types.ts"
+import { type Workflow, workflowPath, workflowQuery } from "./types.ts"
 
 const EditorOfDocument = lazy(() => import("./editor.tsx"))
 
@@ -55,7 +55,7 @@ function Editor(props: { workflow: Workflow | null; canPush: boolean }) {
 function Crumb() {
   return (
     <>
-      <a className="link" href={hrefOf("/workflows")}>
+      <a className="link" href={pageHref("/workflows")}>
         Workflows
       </a>
       <span className="dim" aria-hidden="true">
@@ -77,7 +77,7 @@ function WorkflowPage({ session, name }: { session: Session; name: string }) {
   const commands = allowed.map(
     (one): Command => ({
       ...{ group: "Here", prefix: ":", icon: "workflow", label: `${labels[one]} of ${name}` },
-      run: () => go(hrefOf(`/workflows/${encodeURIComponent(name)}`, { view: one })),
+      run: () => go(pageHref(`/workflows/${encodeURIComponent(name)}`, { view: one })),
     }),
   )
   return (
@@ -90,7 +90,7 @@ function WorkflowPage({ session, name }: { session: Session; name: string }) {
             {allowed.map(one => (
               <a
                 key={one}
-                href={hrefOf(`/workflows/${encodeURIComponent(name)}`, {
+                href={pageHref(`/workflows/${encodeURIComponent(name)}`, {
                   view: one === "overview" ? null : one,
                 })}
                 aria-current={one === view ? "page" : undefined}
@@ -101,7 +101,7 @@ function WorkflowPage({ session, name }: { session: Session; name: string }) {
           </nav>
           <span className="sp" />
           {data !== undefined && <span className="dim hide-s">{sizeText(data)}</span>}
-          <a className="btn" href={hrefOf("/jobs", { workflow: name })}>
+          <a className="btn" href={pageHref("/jobs", { workflow: name })}>
             <Icon name="jobs" />
             Jobs
           </a>
@@ -141,7 +141,7 @@ function PausedNote({ workflow, canResume }: { workflow: Workflow; canResume: bo
   const { at, by, reason } = workflow.paused!
   const [error, setError] = useState<string | null>(null)
   const resume = () =>
-    ask(`${pathOf(workflow.name)}/resume`, { method: "POST" })
+    ask(`${workflowPath(workflow.name)}/resume`, { method: "POST" })
       .then(() => queries.invalidateQueries({ queryKey: workflowQuery(workflow.name).queryKey, exact: true }))
       .catch((failure: Error) => setError(failure.message))
   return (

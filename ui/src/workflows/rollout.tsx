@@ -11,8 +11,15 @@ import { clock, count, duration, timeAgo } from "../model/format.ts"
 import { Ask } from "../shell/dialog.tsx"
 import { Icon, StateMark } from "../shell/icons.tsx"
 import { percent, Rate } from "./rate.tsx"
-import { type Alias, pathOf, statisticsQuery, versionsQuery, type Workflow, workflowQuery } from "./types.ts"
-import { failsMore, type Shares, sharesOf, sharesText, withShare } from "./weights.ts"
+import {
+  type Alias,
+  statisticsQuery,
+  versionsQuery,
+  type Workflow,
+  workflowPath,
+  workflowQuery,
+} from "./types.ts"
+import { computeShares, failsMore, type Shares, sharesText, withShare } from "./weights.ts"
 
 const NEWS_MS = 2000
 const HOURS = 24
@@ -38,7 +45,7 @@ export function Rollout({
   const { name } = workflow
   const { alias: label, moved_at: movedAt, moved_by: by } = alias
   const queries = useQueryClient()
-  const current = sharesOf(alias.weights)
+  const current = computeShares(alias.weights)
   const [draft, setDraft] = useState<Shares | null>(null)
   const [error, setError] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
@@ -49,7 +56,7 @@ export function Rollout({
     queryKey: ["workflow", name, "history", label, movedAt],
     queryFn: ({ signal }) =>
       ask<{ moves: readonly { from: Record<string, number> | null }[] }>(
-        `${pathOf(name)}/aliases/${encodeURIComponent(label)}/history`,
+        `${workflowPath(name)}/aliases/${encodeURIComponent(label)}/history`,
         { signal },
       ),
   })
@@ -64,7 +71,7 @@ export function Rollout({
     setBusy(true)
     setError(null)
     try {
-      await ask(`${pathOf(name)}/aliases/${encodeURIComponent(label)}`, asked)
+      await ask(`${workflowPath(name)}/aliases/${encodeURIComponent(label)}`, asked)
       setRemoving(false)
       await queries.invalidateQueries({ queryKey: workflowQuery(name).queryKey })
       setDraft(null)
@@ -75,7 +82,7 @@ export function Rollout({
     }
   }
   const move = (next: Shares) => send({ method: "PUT", body: { weights: Object.fromEntries(next) } })
-  const worse = worseOf(current, since)
+  const worse = findWorse(current, since)
   const others = versions.filter(version => !shares.has(version))
   return (
     <section className="panel rollout" aria-label={`Alias ${label}`} data-alias={label}>
@@ -83,7 +90,7 @@ export function Rollout({
         <h2>{label}</h2>
         <span className="dim small" title={timeAgo(Date.parse(movedAt))}>
           alias · moved by {by} at {clock(Date.parse(movedAt))}
-          {before !== null && `, from ${sharesText(sharesOf(before))}`}
+          {before !== null && `, from ${sharesText(computeShares(before))}`}
         </span>
         <span className="sp" />
         {canManage && before !== null && (
@@ -91,8 +98,8 @@ export function Rollout({
             className="btn sm"
             type="button"
             disabled={isBusy}
-            title={`Back to ${sharesText(sharesOf(before))}`}
-            onClick={() => void move(sharesOf(before))}
+            title={`Back to ${sharesText(computeShares(before))}`}
+            onClick={() => void move(computeShares(before))}
           >
             <Icon name="retry" />
             Roll back
@@ -314,7 +321,7 @@ function useSince(name: string, versions: readonly number[], from: number, moved
 }
 
 /** A version that fails clearly more often than the one with the largest share. */
-function worseOf(shares: Shares, since: ReadonlyMap<number, Since>) {
+function findWorse(shares: Shares, since: ReadonlyMap<number, Since>) {
   const [first, ...rest] = [...shares].sort((a, b) => b[1] - a[1]).map(([version]) => version)
   const usual = first === undefined ? undefined : since.get(first)
   if (usual === undefined) return null

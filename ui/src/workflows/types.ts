@@ -86,21 +86,22 @@ export interface Statistics {
   readonly critical_path: readonly { readonly node: string; readonly duration_ms: number | null }[]
 }
 
-export function pathOf(name: string): string {
+export function workflowPath(name: string): string {
   return `/workflows/${encodeURIComponent(name)}`
 }
 
 export function workflowQuery(name: string) {
   return queryOptions({
     queryKey: ["workflow", name],
-    queryFn: ({ signal }) => ask<Workflow>(pathOf(name), { signal }),
+    queryFn: ({ signal }) => ask<Workflow>(workflowPath(name), { signal }),
   })
 }
 
 export function versionsQuery(name: string) {
   return queryOptions({
     queryKey: ["workflow", name, "versions"],
-    queryFn: ({ signal }) => ask<VersionList>(`${pathOf(name)}/versions`, { query: { limit: 50 }, signal }),
+    queryFn: ({ signal }) =>
+      ask<VersionList>(`${workflowPath(name)}/versions`, { query: { limit: 50 }, signal }),
   })
 }
 
@@ -108,7 +109,7 @@ export function versionsQuery(name: string) {
 export function versionQuery(name: string, version: number) {
   return queryOptions({
     queryKey: ["version", name, version],
-    queryFn: ({ signal }) => ask<Workflow>(`${pathOf(name)}/versions/${version}`, { signal }),
+    queryFn: ({ signal }) => ask<Workflow>(`${workflowPath(name)}/versions/${version}`, { signal }),
     staleTime: Number.POSITIVE_INFINITY,
   })
 }
@@ -116,7 +117,8 @@ export function versionQuery(name: string, version: number) {
 export function graphQuery(name: string, version: number) {
   return queryOptions({
     queryKey: ["version", name, version, "graph"],
-    queryFn: ({ signal }) => ask<CompiledGraph>(`${pathOf(name)}/versions/${version}/graph`, { signal }),
+    queryFn: ({ signal }) =>
+      ask<CompiledGraph>(`${workflowPath(name)}/versions/${version}/graph`, { signal }),
     staleTime: Number.POSITIVE_INFINITY,
   })
 }
@@ -127,7 +129,7 @@ export function statisticsQuery(name: string, version: number | null, hours: num
   return queryOptions({
     queryKey: ["workflow", name, "statistics", version, hours],
     queryFn: ({ signal }) =>
-      ask<Statistics>(`${pathOf(name)}/stats`, {
+      ask<Statistics>(`${workflowPath(name)}/stats`, {
         query: { version, from: new Date(Date.now() - hours * HOUR_MS).toISOString() },
         signal,
       }),

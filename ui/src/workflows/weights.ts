@@ -2,7 +2,7 @@
 
 export type Shares = ReadonlyMap<number, number>
 
-export function sharesOf(weights: { readonly [version: string]: number }): Shares {
+export function computeShares(weights: { readonly [version: string]: number }): Shares {
   const entries = Object.entries(weights).map(([version, weight]) => [Number(version), weight] as const)
   const total = entries.reduce((sum, [, weight]) => sum + weight, 0)
   return rounded(entries.map(([version, weight]) => [version, total === 0 ? 0 : (weight * 100) / total]))

@@ -194,7 +194,7 @@ function parseAddress(url: string): Address {
 }
 
 /** The database number in the address. */
-export function databaseOf(url: string): number {
+export function parseDatabaseNumber(url: string): number {
   return Number(parseAddress(url).database)
 }
 

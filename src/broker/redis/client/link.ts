@@ -2,7 +2,7 @@ import { UmbraError } from "../../../errors.ts"
 import type { Log } from "../../../log.ts"
 import { InterruptibleWait } from "../../interruptible-wait.ts"
 import { Keys } from "../keys.ts"
-import { Connection, databaseOf, RedisAwayError, type Reply, ReplyError } from "./connection.ts"
+import { Connection, parseDatabaseNumber, RedisAwayError, type Reply, ReplyError } from "./connection.ts"
 
 export interface LinkParts {
   readonly url: string
@@ -131,7 +131,7 @@ export class Link {
       throw new RedisAwayError("This Redis is a replica. Use the address of the primary.")
     const store = await this.#parts.store(args => commands.connection.send(args))
     if (store === null) throw new RedisAwayError("This process is stopping.")
-    const keys = new Keys({ prefix, store, runId: commands.runId, database: databaseOf(url) })
+    const keys = new Keys({ prefix, store, runId: commands.runId, database: parseDatabaseNumber(url) })
     await listening.connection.subscribe(channel(keys), onMessage)
     const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
     return { keys, commands: commands.connection, waiting: waiting.connection, waitingId }

@@ -6,10 +6,10 @@ import { ownIdentity } from "../../../process-identity.ts"
 import { LocalBroker, workerStops } from "../../local.ts"
 import {
   type AttemptTimes,
+  attemptName,
   type KnownRun,
-  nameFrom,
-  nameOf,
   type Outcome,
+  parseAttemptName,
   type StartReport,
   type Task,
   type TaskEvents,
@@ -47,7 +47,7 @@ export interface RedisWorkerParts {
   /** The handlers whose tasks the worker takes. */
   readonly handlers: readonly string[]
   readonly concurrency: number
-  readonly partitionOf: (jobId: string) => number
+  readonly jobPartition: (jobId: string) => number
   readonly version: string
   /** Resolves when the log lines of ended attempts were sent. */
   readonly sendRemainingLogs: () => Promise<void>
@@ -199,8 +199,8 @@ export class RedisWorker implements TaskEvents {
 
   /** Rejects if they did not reach Redis. */
   sendLogs(rows: readonly LoggedLines[]): Promise<void> {
-    const { partitionOf, settings } = this.#parts
-    return sendLogs({ link: this.#link, partitionOf, length: settings.logStreamLength }, rows)
+    const { jobPartition, settings } = this.#parts
+    return sendLogs({ link: this.#link, jobPartition, length: settings.logStreamLength }, rows)
   }
 
   /** Returns the tasks that have not begun, lets the others end, and unregisters. */
@@ -334,7 +334,7 @@ export class RedisWorker implements TaskEvents {
       return
     }
     const task = this.#decode(fields, label, entry)
-    const partition = this.#parts.partitionOf(task.jobId)
+    const partition = this.#parts.jobPartition(task.jobId)
     const current = this.#owners.current(partition)
     if (epoch < current) {
       const cause = `epoch ${epoch} of partition ${partition} has ended: its owner has epoch ${current}`
@@ -375,7 +375,7 @@ export class RedisWorker implements TaskEvents {
     { handler, entry }: { readonly handler: string | null; readonly entry: string },
     cause: string,
   ): void {
-    const { jobId } = nameFrom(name)
+    const { jobId } = parseAttemptName(name)
     this.#refused += 1
     // At a take-over there may be hundreds at once: one line per second reports their number.
     if (performance.now() - this.#refusalLoggedAt >= REFUSAL_LOG_MS) {
@@ -386,7 +386,7 @@ export class RedisWorker implements TaskEvents {
     if (keys === null) return
     if (handler !== null) removeEntries(this.#link, keys.tasks(handler), WORKERS, [entry]).catch(() => {})
     const from = { worker: this.#presence.id, name, handler: handler ?? "", entry }
-    void this.#outbox.send(this.#parts.partitionOf(jobId), encodeReport({ kind: "refused", cause }, from))
+    void this.#outbox.send(this.#parts.jobPartition(jobId), encodeReport({ kind: "refused", cause }, from))
   }
 
   // The events that the pool reports for its attempts.
@@ -394,7 +394,7 @@ export class RedisWorker implements TaskEvents {
   /** With `announce`: resolves when the engine has made the start durable. */
   started(task: StartReport): Promise<void> {
     const { announce, alone, place = false } = task
-    const name = nameOf(task)
+    const name = attemptName(task)
     void this.#report(name, startReport(announce, alone, place))
     const held = this.#held.get(name)
     if (!announce || held === undefined) return Promise.resolve()
@@ -411,19 +411,19 @@ export class RedisWorker implements TaskEvents {
   }
 
   progress(task: TaskName, progress: Progress): void {
-    this.#progress.set(nameOf(task), progress)
+    this.#progress.set(attemptName(task), progress)
   }
 
   preview(task: TaskName, data: Json): void {
-    void this.#report(nameOf(task), { kind: "preview", data })
+    void this.#report(attemptName(task), { kind: "preview", data })
   }
 
   asked(task: TaskName, question: ArtifactQuestion): Promise<ArtifactAnswer> {
-    return this.#artifactRequests.ask(nameOf(task), question)
+    return this.#artifactRequests.ask(attemptName(task), question)
   }
 
   finished(task: TaskName, outcome: Outcome, { heldMs, ranMs, logLines, logRun }: AttemptTimes): void {
-    const name = nameOf(task)
+    const name = attemptName(task)
     const report = { kind: "finished", outcome, times: { heldMs, ranMs, logLines, logRun } } as const
     this.#done.add(name, report)
     this.#end(name, report)
@@ -432,8 +432,8 @@ export class RedisWorker implements TaskEvents {
   /** Does not end the task: the engine has ended it, or `returned` follows. */
   aborted(task: TaskName, { worker: _, ...times }: AttemptTimes, usage: JsonObject | undefined): void {
     const report = { kind: "aborted", times, usage } as const
-    const from = { worker: this.#presence.id, name: nameOf(task), handler: "", entry: "" }
-    void this.#outbox.send(this.#parts.partitionOf(task.jobId), encodeReport(report, from))
+    const from = { worker: this.#presence.id, name: attemptName(task), handler: "", entry: "" }
+    void this.#outbox.send(this.#parts.jobPartition(task.jobId), encodeReport(report, from))
   }
 
   #end(name: string, report: Report): void {
@@ -447,7 +447,7 @@ export class RedisWorker implements TaskEvents {
     const { jobId, handler } = held.task
     const fields = encodeReport(report, { worker: this.#presence.id, name, handler, entry: held.entry })
     const topic = replacedTopic(report)
-    return this.#outbox.send(this.#parts.partitionOf(jobId), fields, topic && `${topic} ${name}`)
+    return this.#outbox.send(this.#parts.jobPartition(jobId), fields, topic && `${topic} ${name}`)
   }
 
   #reportProgress(): void {

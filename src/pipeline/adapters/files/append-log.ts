@@ -77,7 +77,7 @@ class AppendLog {
     this.#isDoubtful = true
     await write(this.#intent, record({ length, marks }), 0, sync)
     await write(this.#file, Buffer.concat(fresh.map(({ bytes }) => bytes)), length, sync)
-    for (const [name, seqs] of Object.entries(marks)) await (await this.#marksOf(name)).put(seqs, 1, sync)
+    for (const [name, seqs] of Object.entries(marks)) await (await this.#openMarks(name)).put(seqs, 1, sync)
     this.#isDoubtful = false
   }
 
@@ -93,7 +93,7 @@ class AppendLog {
       // A mark that outlives its bytes would lose a message, so the cleared marks are on the disk before
       // anything else happens.
       for (const [name, seqs] of Object.entries(intent.marks))
-        await (await this.#marksOf(name)).put(seqs, 0, true)
+        await (await this.#openMarks(name)).put(seqs, 0, true)
       const { size } = await this.#file.stat()
       if (size > intent.length) await this.#file.truncate(intent.length)
       await this.#file.datasync()
@@ -103,7 +103,7 @@ class AppendLog {
 
   async #isDone({ marks }: Intent): Promise<boolean> {
     for (const [name, seqs] of Object.entries(marks)) {
-      const set = await (await this.#marksOf(name)).setOf(seqs)
+      const set = await (await this.#openMarks(name)).readMarked(seqs)
       if (set.size < seqs.length) return false
     }
     return true
@@ -122,14 +122,14 @@ class AppendLog {
   async #notSet(appends: readonly Append[]): Promise<Append[]> {
     const known = new Map<string, Set<number>>()
     for (const [name, seqs] of Object.entries(seqsByName(appends)))
-      known.set(name, await (await this.#marksOf(name)).setOf(seqs))
+      known.set(name, await (await this.#openMarks(name)).readMarked(seqs))
     return appends.filter(({ mark: { name, seq } }) => {
       const set = known.get(name)!
       return !set.has(seq) && set.add(seq)
     })
   }
 
-  async #marksOf(name: string): Promise<MarkFile> {
+  async #openMarks(name: string): Promise<MarkFile> {
     const known = this.#marks.get(name)
     if (known !== undefined) return known
     const marks = new MarkFile(await openOrMake(join(this.#folder, `${name}.marks`)))
@@ -186,7 +186,7 @@ class MarkFile {
   }
 
   /** Those of `seqs`, which are sorted, that are set. */
-  async setOf(seqs: readonly number[]): Promise<Set<number>> {
+  async readMarked(seqs: readonly number[]): Promise<Set<number>> {
     const set = new Set<number>()
     for (const group of grouped(seqs, (first, seq) => seq - first < spanBytes)) {
       const first = group[0]!

@@ -50,12 +50,12 @@ async function writeOnce({ message, context, files, text }: Writing): Promise<vo
   const bytes = Buffer.from(text)
   if (config.mode === "write") return replaceFile({ path, bytes, sync: config.sync, context })
   refuseGathered(context)
-  const mark = markOf(message, context)
+  const mark = messageMark(message, context)
   const releaseSeconds = config.release_seconds
   await appendOnce({ path, bytes, mark, sync: config.sync, signal, releaseSeconds })
 }
 
-function markOf(message: Message, { jobId, route, idempotencyKey }: AdapterContext) {
+function messageMark(message: Message, { jobId, route, idempotencyKey }: AdapterContext) {
   const seq = Number(/:(\d+)$/.exec(message.id)?.[1])
   // The key without the message distinguishes the sinks of one route.
   const sink = idempotencyKey.includes(message.id) ? idempotencyKey.replace(message.id, "") : ""

@@ -59,16 +59,16 @@ interface SourceStep {
   readonly context: AdapterContext<LineConfig>
   readonly files: AllowedFiles
   /** Returns the body for a line; throws if the line is invalid. */
-  readonly bodyOf: (line: number, text: string) => Json | undefined
+  readonly lineBody: (line: number, text: string) => Json | undefined
 }
 
 /** Emits the lines of one step, and continues with the next step if there is more. */
-async function emitLines({ message, context, files, bodyOf }: SourceStep): Promise<void> {
+async function emitLines({ message, context, files, lineBody }: SourceStep): Promise<void> {
   const { config } = context
   const path = await files.locate(config.path, context.owner)
-  const { lines, next, isEnd } = await readStep(path, cursorOf(message), context)
+  const { lines, next, isEnd } = await readStep(path, readCursor(message), context)
   for (const line of lines) {
-    const usable = attempt(() => bodyOf(line.line, textOf(line, config)))
+    const usable = attempt(() => lineBody(line.line, lineText(line, config)))
     if ("error" in usable) unusable(context, line.line, usable.error)
     else if (usable.body !== undefined) context.emit(usable.body, { kind: config.kind })
   }
@@ -92,7 +92,7 @@ async function readStep(path: string, cursor: Cursor, { config, signal }: Adapte
     try {
       const { size } = await file.stat()
       if (size < cursor.size) throw shrunk(path, size, cursor.size)
-      const step = await readLines(file, cursor, limitsOf(config), signal)
+      const step = await readLines(file, cursor, readLimits(config), signal)
       return { ...step, next: { ...step.next, size: Math.max(size, step.next.offset) } }
     } finally {
       await file.close()
@@ -102,20 +102,20 @@ async function readStep(path: string, cursor: Cursor, { config, signal }: Adapte
   }
 }
 
-const limitsOf = ({ lines_per_step, bytes_per_step, max_line_bytes }: LineConfig) => ({
+const readLimits = ({ lines_per_step, bytes_per_step, max_line_bytes }: LineConfig) => ({
   lines: lines_per_step,
   bytes: bytes_per_step,
   lineBytes: max_line_bytes,
 })
 
-function cursorOf(message: Message): Cursor {
+function readCursor(message: Message): Cursor {
   const continued = continuedAt(message)
   if (continued === undefined) return { offset: 0, line: 1, size: 0 }
   const { offset, line, size, passing } = cursorSchema.parse(continued)
   return { offset, line, size, ...(passing === undefined ? {} : { passing }) }
 }
 
-function textOf({ text }: Line, { max_line_bytes }: LineConfig): string {
+function lineText({ text }: Line, { max_line_bytes }: LineConfig): string {
   if (text !== null) return text
   throw new Error(`it is longer than max_line_bytes (${max_line_bytes})`)
 }
@@ -164,7 +164,7 @@ export const fileSource = (files: AllowedFiles) =>
     async process(message, context) {
       const { read, path, max_text_bytes, as } = context.config
       if (read === "lines") {
-        return emitLines({ message, context, files, bodyOf: (line, text) => ({ line, text }) })
+        return emitLines({ message, context, files, lineBody: (line, text) => ({ line, text }) })
       }
       const text = await readText(await files.locate(path, context.owner), max_text_bytes)
       return as === undefined ? { path, text } : named(message, as, text)
@@ -210,7 +210,7 @@ export const jsonlSourceSpec = {
 export const jsonlSource = (files: AllowedFiles) =>
   defineBuiltInAdapter({
     ...jsonlSourceSpec,
-    process: (message, context) => emitLines({ message, context, files, bodyOf: parseLine }),
+    process: (message, context) => emitLines({ message, context, files, lineBody: parseLine }),
   })
 
 function parseLine(_: number, text: string): Json | undefined {

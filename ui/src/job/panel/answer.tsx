@@ -1,7 +1,7 @@
 /** The form of a node or an item that waits for a signal, and the link to it. */
 import { lazy, Suspense } from "react"
 import type { WaitingOn } from "../../../../src/core/index.ts"
-import { hrefOf } from "../../shell/router.ts"
+import { pageHref } from "../../shell/router.ts"
 import type { DrawerProps } from "./drawer.tsx"
 
 /** Few nodes wait for a signal: the form is loaded with the first of them. */
@@ -25,7 +25,7 @@ export function Answer({ source, moment, canSignal, onCommand, of, waiting }: An
         onSent={onCommand}
       />
       <p>
-        <a className="link" href={hrefOf(`/jobs/${source.jobId}/answer`, of)}>
+        <a className="link" href={pageHref(`/jobs/${source.jobId}/answer`, of)}>
           Open this form on its own page
         </a>
       </p>

@@ -13,7 +13,7 @@ interface SignalFact {
 }
 
 export function Answered({ timeline, moment, node }: { timeline: Timeline; moment: Moment; node: number }) {
-  const found = answerOf(timeline, moment, node)
+  const found = findAnswer(timeline, moment, node)
   if (found === null) return null
   const { fact, isEarly } = found
   return (
@@ -26,8 +26,8 @@ export function Answered({ timeline, moment, node }: { timeline: Timeline; momen
 }
 
 /** A signal that arrived before the node waited was kept: the first of its name. */
-function answerOf(timeline: Timeline, { seq, view }: Moment, node: number) {
-  const own = (timeline.factsOf.get(node) ?? [])
+function findAnswer(timeline: Timeline, { seq, view }: Moment, node: number) {
+  const own = (timeline.factsByNode.get(node) ?? [])
     .map(position => timeline.facts[position] as unknown as SignalFact)
     .filter(fact => fact.seq <= seq && fact.item === undefined)
   const direct = own.findLast(({ type }) => type === "signal_received")

@@ -5,8 +5,8 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query"
 import { useEffect, useMemo, useRef, useState } from "react"
 import type { ArtifactMention } from "../../../../src/core/index.ts"
-import { ApiError, addressOf, ownHeaders, viewedOwner } from "../../api/http.ts"
-import { hasMore, mentionsAt, mentionsOf } from "../../model/artifacts.ts"
+import { ApiError, buildUrl, ownHeaders, viewedOwner } from "../../api/http.ts"
+import { collectMentions, hasMore, mentionsAt } from "../../model/artifacts.ts"
 import { bytes, clock, count, visible } from "../../model/format.ts"
 import type { JobSource } from "../../model/source.ts"
 import type { Moment, Timeline } from "../../model/timeline.ts"
@@ -41,7 +41,7 @@ export default function ArtifactsTab(props: ArtifactsTabProps) {
   const { query } = usePlace()
   const read = useInfiniteQuery({
     // What is new may be an artifact.
-    queryKey: ["artifacts", source.jobId, mentionsOf(timeline).length, moment.view.status],
+    queryKey: ["artifacts", source.jobId, collectMentions(timeline).length, moment.view.status],
     queryFn: ({ pageParam, signal }) => source.artifacts!(pageParam, signal),
     initialPageParam: null as string | null,
     getNextPageParam: page => page.next,
@@ -51,7 +51,7 @@ export default function ArtifactsTab(props: ArtifactsTabProps) {
   const pages = read.data?.pages
   // biome-ignore lint/correctness/useExhaustiveDependencies: the timeline changes in place; the moment names its facts.
   const rows = useMemo(
-    () => rowsOf(props, pages),
+    () => artifactRows(props, pages),
     [pages, timeline, moment.index, moment.isLive, node, props.item],
   )
   const failed = (
@@ -60,7 +60,7 @@ export default function ArtifactsTab(props: ArtifactsTabProps) {
   if (source.artifacts !== null && pages === undefined)
     return read.error === null ? <Loading what="the artifacts" rows={4} /> : failed
   const shown =
-    rows.find(row => row.artifact === query.get("artifact")) ?? rows.find(row => kindOf(row) !== null)
+    rows.find(row => row.artifact === query.get("artifact")) ?? rows.find(row => mediaKind(row) !== null)
   return (
     <>
       {read.error !== null && failed}
@@ -90,7 +90,7 @@ export default function ArtifactsTab(props: ArtifactsTabProps) {
 type Pages = readonly Awaited<ReturnType<NonNullable<JobSource["artifacts"]>>>[]
 
 /** Those of a node are what its facts refer to. Those of the job are also in messages of a pipeline, which are no facts. */
-function rowsOf(
+function artifactRows(
   { source, timeline, moment, node, item }: ArtifactsTabProps,
   pages: Pages = [],
 ): readonly Row[] {
@@ -101,7 +101,7 @@ function rowsOf(
     return mentions.map(mention => ({ ...byHash.get(mention.artifact), ...mention }))
   }
   const here = new Set(mentions.map(({ artifact }) => artifact))
-  const later = new Set(mentionsOf(timeline).map(({ artifact }) => artifact))
+  const later = new Set(collectMentions(timeline).map(({ artifact }) => artifact))
   return stored
     .filter(
       ({ artifact, created_at }) =>
@@ -114,14 +114,14 @@ function rowsOf(
 type Kind = "image" | "video" | "audio"
 
 /** What it can be shown as; null: it is only downloaded. */
-function kindOf({ type = "", removed_at: removed }: Row): Kind | null {
+function mediaKind({ type = "", removed_at: removed }: Row): Kind | null {
   return removed == null ? ((/^(image|video|audio)\//.exec(type)?.[1] as Kind | undefined) ?? null) : null
 }
 
-const nameOf = ({ name, artifact }: Row): string => visible(name ?? artifact.slice(0, 15))
+const shownName = ({ name, artifact }: Row): string => visible(name ?? artifact.slice(0, 15))
 
 function contentAddress({ artifact, name }: Row): string {
-  return addressOf(`/artifacts/${artifact}`, { name })
+  return buildUrl(`/artifacts/${artifact}`, { name })
 }
 
 /**
@@ -161,7 +161,7 @@ function List({
 
 function Choose({ row, isOn }: { row: Row; isOn: boolean }) {
   const { artifact, type, item, bytes: size } = row
-  const kind = kindOf(row)
+  const kind = mediaKind(row)
   const about = [
     type,
     size === undefined ? undefined : bytes(size),
@@ -169,7 +169,7 @@ function Choose({ row, isOn }: { row: Row; isOn: boolean }) {
   ]
   const texts = (
     <span className="trunc">
-      <b title={artifact}>{nameOf(row)}</b>
+      <b title={artifact}>{shownName(row)}</b>
       <span className="tiny dim">{about.filter(text => text !== undefined).join(" · ")}</span>
     </span>
   )
@@ -200,7 +200,7 @@ function Download({ row }: { row: Row }) {
   const name = row.name ?? row.artifact.slice(7, 19)
   const label = (
     <>
-      Download<span className="sr"> {nameOf(row)}</span>
+      Download<span className="sr"> {shownName(row)}</span>
     </>
   )
   if (isDirect())
@@ -218,11 +218,11 @@ function Download({ row }: { row: Row }) {
 
 /** One of them, as large as there is place. */
 function Shown({ row }: { row: Row }) {
-  const kind = kindOf(row)
+  const kind = mediaKind(row)
   if (row.removed_at != null)
     return (
       <p className="inset" data-state="removed">
-        The content of {nameOf(row)} was removed at {clock(Date.parse(row.removed_at))}.
+        The content of {shownName(row)} was removed at {clock(Date.parse(row.removed_at))}.
       </p>
     )
   if (kind === null) return null
@@ -249,7 +249,7 @@ function Fetched({ row }: { row: Row }) {
     setSrc(url)
     return () => URL.revokeObjectURL(url)
   }, [data])
-  if (error !== null) return <Failed what={nameOf(row)} error={error} onRetry={() => void refetch()} />
+  if (error !== null) return <Failed what={shownName(row)} error={error} onRetry={() => void refetch()} />
   return src === null ? (
     <div className="amed" data-state="loading" />
   ) : (
@@ -263,10 +263,10 @@ function Media({ row, kind, src }: { row: Row; kind: Kind; src: string }) {
   const loaded = () => setState("loaded")
   const broken = () => setState("broken")
   const shared = { src, className: "amed", "data-state": state, onError: broken }
-  if (kind === "image") return <img {...shared} alt={nameOf(row)} onLoad={loaded} />
+  if (kind === "image") return <img {...shared} alt={shownName(row)} onLoad={loaded} />
   const Player = kind
   return (
-    <Player {...shared} controls preload="metadata" aria-label={nameOf(row)} onLoadedMetadata={loaded}>
+    <Player {...shared} controls preload="metadata" aria-label={shownName(row)} onLoadedMetadata={loaded}>
       <track kind="captions" />
     </Player>
   )
@@ -283,20 +283,20 @@ function Broken({ row, onRetry }: { row: Row; onRetry: () => void }) {
   if (status === 410 || status === 404)
     return (
       <p className="inset" data-state="removed">
-        The content of {nameOf(row)} was removed.
+        The content of {shownName(row)} was removed.
       </p>
     )
   if (status !== 200)
     return (
       <Failed
-        what={nameOf(row)}
+        what={shownName(row)}
         error={error ?? new ApiError(`The server answered ${status}.`, { status: status! })}
         onRetry={onRetry}
       />
     )
   return (
     <p className="inset" data-state="unknown">
-      This browser cannot show {nameOf(row)}. Download it.
+      This browser cannot show {shownName(row)}. Download it.
     </p>
   )
 }

@@ -1,7 +1,7 @@
 /** The panel beside the view: the selected node, or the job, at the moment that is shown. */
 import { lazy, type ReactNode, Suspense, useEffect, useRef } from "react"
 import type { CompiledNode, NodeView } from "../../../../src/core/index.ts"
-import { mentionsAt, mentionsOf } from "../../model/artifacts.ts"
+import { collectMentions, mentionsAt } from "../../model/artifacts.ts"
 import { clock, count, counted } from "../../model/format.ts"
 import type { JobSource } from "../../model/source.ts"
 import type { Moment, Timeline } from "../../model/timeline.ts"
@@ -169,7 +169,7 @@ function nodeTabs(props: DrawerProps, view: NodeView, compiled: CompiledNode): T
         ]
       : []),
     // The tab stays where the slider goes back to a time before the first of them.
-    ...(mentionsOf(timeline).some(mention => mention.node === node) ? [artifactsTab(props)] : []),
+    ...(collectMentions(timeline).some(mention => mention.node === node) ? [artifactsTab(props)] : []),
     ...routesTabs(props, compiled),
   ]
 }

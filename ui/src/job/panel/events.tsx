@@ -1,7 +1,7 @@
 /** All events of the job: a row each, of which only the visible ones are in the page. */
 import { useEffect, useRef } from "react"
 import { clock, count } from "../../model/format.ts"
-import { placeOf } from "../../model/marks.ts"
+import { formatPlace } from "../../model/marks.ts"
 import type { Moment, Timeline } from "../../model/timeline.ts"
 import { Spaced, scrollToRow, useRange } from "../virtual.tsx"
 
@@ -35,7 +35,7 @@ export function EventsTab({
             <span className="dim">{clock(record.at)}</span>
             <span className="trunc">
               {record.type.replaceAll("_", " ")}{" "}
-              {record.node === undefined ? "" : <b>{placeOf(record, timeline.graph)}</b>}
+              {record.node === undefined ? "" : <b>{formatPlace(record, timeline.graph)}</b>}
               {record.code === undefined ? "" : <span className="t-failed"> {record.code}</span>}
             </span>
           </button>

@@ -5,7 +5,7 @@ import { itemViews } from "../../../../src/core/index.ts"
 import { stateColours } from "../../model/colours.ts"
 import { count, duration, elapsed } from "../../model/format.ts"
 import { nodeStates } from "../../model/node-states.ts"
-import { payloadOf } from "../../model/payloads.ts"
+import { readPayload } from "../../model/payloads.ts"
 import { plain, reasonSentence } from "../../model/sentences.ts"
 import type { JobSource } from "../../model/source.ts"
 import type { Moment, Timeline } from "../../model/timeline.ts"
@@ -268,7 +268,7 @@ function useValues(source: JobSource, node: string, around: number): (item: numb
 
 function itemText(item: unknown): string {
   if (item === null || item === undefined) return ""
-  const payload = payloadOf({ seq: 0, item } as never, "item")
+  const payload = readPayload({ seq: 0, item } as never, "item")
   const text = typeof item === "string" ? item : JSON.stringify(payload?.ref?.preview ?? item)
   return text.slice(0, 120)
 }

@@ -10,7 +10,7 @@ import {
   visible,
 } from "../../model/format.ts"
 import { jobSentence } from "../../model/sentences.ts"
-import { hrefOf } from "../../shell/router.ts"
+import { pageHref } from "../../shell/router.ts"
 import type { DrawerProps } from "./drawer.tsx"
 import { ErrorBox } from "./error-box.tsx"
 import { Sentence } from "./sentence.tsx"
@@ -69,7 +69,7 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
       {state.schedule !== null && (
         <p data-schedule>
           Started by schedule{" "}
-          <a className="link" href={hrefOf(`/schedules/${state.schedule.name}`)}>
+          <a className="link" href={pageHref(`/schedules/${state.schedule.name}`)}>
             {state.schedule.name}
           </a>
           , for its tick of {fullTime(state.schedule.tick)}
@@ -78,7 +78,7 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
       {state.forkedFrom !== null && (
         <p>
           Fork of job{" "}
-          <a className="link mono" href={hrefOf(`/jobs/${state.forkedFrom}`)}>
+          <a className="link mono" href={pageHref(`/jobs/${state.forkedFrom}`)}>
             {shortId(state.forkedFrom)}
           </a>
         </p>
@@ -86,7 +86,7 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
       {parent !== null && (
         <p>
           Runs for job{" "}
-          <a className="link mono" href={hrefOf(`/jobs/${parent.job_id}`)}>
+          <a className="link mono" href={pageHref(`/jobs/${parent.job_id}`)}>
             {shortId(parent.job_id)}
           </a>
         </p>
@@ -97,7 +97,7 @@ export function JobTab({ timeline, moment, source, onNode }: DrawerProps) {
           <ul className="nlist">
             {children.slice(0, 50).map(id => (
               <li key={id}>
-                <a className="link mono" href={hrefOf(`/jobs/${id}`)}>
+                <a className="link mono" href={pageHref(`/jobs/${id}`)}>
                   {shortId(id)}
                 </a>
               </li>

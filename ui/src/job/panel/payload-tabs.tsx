@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { useState } from "react"
 import { bytes, count, counted } from "../../model/format.ts"
-import { completedBy, jobOutput, type Payload, payloadOf } from "../../model/payloads.ts"
+import { completedBy, jobOutput, type Payload, readPayload } from "../../model/payloads.ts"
 import type { JobSource } from "../../model/source.ts"
 import type { Moment, Timeline } from "../../model/timeline.ts"
 import { DownloadButton } from "../../shell/download.tsx"
@@ -66,7 +66,7 @@ export function PayloadView({
 }
 
 export function InputTab({ timeline, source }: Omit<TabProps, "moment">) {
-  return <PayloadView payload={payloadOf(timeline.facts[0], "input")} source={source} label="input" />
+  return <PayloadView payload={readPayload(timeline.facts[0], "input")} source={source} label="input" />
 }
 
 export function OutputTab({
@@ -92,7 +92,7 @@ export function OutputTab({
   const fact = completedBy(timeline, node, moment.index, item ?? undefined)
   const waited = waitedOutput(timeline, node, moment.index, item ?? undefined)
   const payload =
-    payloadOf(fact, fact?.type === "signal_received" ? "data" : "output") ??
+    readPayload(fact, fact?.type === "signal_received" ? "data" : "output") ??
     (isDone(moment, node) ? waited : null)
   const label = item === null ? "output" : `output of item ${count(item)}`
   if (payload !== null) return <PayloadView payload={payload} source={source} label={label} />
@@ -119,12 +119,12 @@ function waitedOutput(
   index: number,
   item: number | undefined,
 ): Payload | null {
-  for (const place of (timeline.factsOf.get(node) ?? []).toReversed()) {
+  for (const place of (timeline.factsByNode.get(node) ?? []).toReversed()) {
     const record = timeline.facts[place]!
     if (place >= index || record.item !== item) continue
     if (record.type !== "node_waiting" && record.type !== "item_waiting") continue
     const waiting = record.waiting as { readonly output?: unknown }
-    const found = payloadOf({ ...record, output: waiting.output } as never, "output")
+    const found = readPayload({ ...record, output: waiting.output } as never, "output")
     return found === null ? null : { ...found, field: "waiting.output" }
   }
   return null

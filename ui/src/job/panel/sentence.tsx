@@ -2,7 +2,7 @@
 
 import { shortId } from "../../model/format.ts"
 import type { Sentence as Parts } from "../../model/sentences.ts"
-import { hrefOf } from "../../shell/router.ts"
+import { pageHref } from "../../shell/router.ts"
 import { copyText } from "../../shell/states.tsx"
 
 export function Sentence({ parts, onNode }: { parts: Parts; onNode: (id: string) => void }) {
@@ -31,7 +31,7 @@ export function Sentence({ parts, onNode }: { parts: Parts; onNode: (id: string)
             </button>
           )
         return (
-          <a key={n} className="link mono" href={hrefOf(`/jobs/${part.job}`)}>
+          <a key={n} className="link mono" href={pageHref(`/jobs/${part.job}`)}>
             {shortId(part.job)}
           </a>
         )

@@ -11,7 +11,7 @@ import { clock, count, duration, elapsed, shortId } from "../../model/format.ts"
 import type { JobSource, WhyAnswer, WhyReason } from "../../model/source.ts"
 import type { Moment, Timeline } from "../../model/timeline.ts"
 import { whyParts } from "../../model/why-text.ts"
-import { hrefOf } from "../../shell/router.ts"
+import { pageHref } from "../../shell/router.ts"
 import { Sentence } from "./sentence.tsx"
 import { endedJobs, useIsSettled } from "./settled.ts"
 
@@ -100,7 +100,7 @@ function Holders({ holders, now }: { holders: NonNullable<WhyReason["details"]["
         {holders.map(({ job_id, slots, since }) => (
           <tr key={job_id}>
             <td>
-              <a className="link mono" href={hrefOf(`/jobs/${job_id}`)}>
+              <a className="link mono" href={pageHref(`/jobs/${job_id}`)}>
                 {shortId(job_id)}
               </a>
             </td>

@@ -1,10 +1,10 @@
 /** Why a node is in its state, what failed, and what a person can do about it. */
 import type { CompiledNode, NodeView } from "../../../../src/core/index.ts"
 import { amount, clock, duration, shortId } from "../../model/format.ts"
-import { payloadOf } from "../../model/payloads.ts"
+import { readPayload } from "../../model/payloads.ts"
 import { whySentence } from "../../model/sentences.ts"
 import { StateMark } from "../../shell/icons.tsx"
-import { hrefOf } from "../../shell/router.ts"
+import { pageHref } from "../../shell/router.ts"
 import { Answer } from "./answer.tsx"
 import { Answered } from "./answered.tsx"
 import type { DrawerProps } from "./drawer.tsx"
@@ -51,7 +51,7 @@ export function WhyTab(props: WhyTabProps) {
         <section>
           <h3>Preview</h3>
           <PayloadView
-            payload={payloadOf({ seq: moment.seq, preview } as never, "preview")}
+            payload={readPayload({ seq: moment.seq, preview } as never, "preview")}
             source={source}
             label="preview"
           />
@@ -70,7 +70,7 @@ export function WhyTab(props: WhyTabProps) {
       {child !== undefined && (
         <p>
           Child job{" "}
-          <a className="link mono" href={hrefOf(`/jobs/${child}`)}>
+          <a className="link mono" href={pageHref(`/jobs/${child}`)}>
             {shortId(child)}
           </a>
         </p>
@@ -80,7 +80,7 @@ export function WhyTab(props: WhyTabProps) {
           Its result was taken over from job{" "}
           <a
             className="link mono"
-            href={hrefOf(`/jobs/${view.reused_from}?node=${encodeURIComponent(view.id)}`)}
+            href={pageHref(`/jobs/${view.reused_from}?node=${encodeURIComponent(view.id)}`)}
           >
             {shortId(view.reused_from)}
           </a>

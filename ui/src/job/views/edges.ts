@@ -6,7 +6,7 @@ import type { Box, Layout } from "../../model/layout/layout.ts"
 
 export type EdgeKind = "done" | "ahead" | "skipped" | "live" | "failed" | "run" | "lit"
 /** By the positions of its ends. */
-export type EdgeKindOf = (from: number, to: number) => EdgeKind
+export type ToEdgeKind = (from: number, to: number) => EdgeKind
 
 /** Later ones are drawn above. */
 const kinds: readonly EdgeKind[] = ["done", "ahead", "skipped", "failed", "live", "run", "lit"]
@@ -23,7 +23,7 @@ export interface EdgePath {
 /** `scale`: of the view. Edges belong to the cell of their target; a cell stays where it is while the view moves. */
 export function edgePaths(
   { boxes, edges, lanes }: Layout,
-  kindOf: EdgeKindOf,
+  toEdgeKind: ToEdgeKind,
   selected: number | null,
   { view, scale }: { readonly view: Box; readonly scale: number },
 ): EdgePath[] {
@@ -32,7 +32,7 @@ export function edgePaths(
   for (const [edge, [from, to]] of edges.entries()) {
     const [a, b] = [boxes[from]!, boxes[to]!]
     if (!isInView(a, b, view)) continue
-    const kind = from === selected || to === selected ? "lit" : kindOf(from, to)
+    const kind = from === selected || to === selected ? "lit" : toEdgeKind(from, to)
     const key = `${kind} ${Math.floor(b.x / cell)} ${Math.floor(b.y / cell)}`
     const path = lanes[edge] == null ? route(a, b) : laneRoute(a, b, lanes[edge])
     const known = paths.get(key)

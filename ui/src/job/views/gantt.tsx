@@ -1,6 +1,6 @@
 /** The same job over time: one row for each node, up to the moment that is shown. */
 import { type KeyboardEvent, useEffect, useMemo, useRef } from "react"
-import { barsOf } from "../../model/bars.ts"
+import { buildBars } from "../../model/bars.ts"
 import { clock, duration } from "../../model/format.ts"
 import { outlineRows } from "../../model/outline.ts"
 import type { Moment, Timeline } from "../../model/timeline.ts"
@@ -70,7 +70,7 @@ export function Gantt({ timeline, moment, end, selected, matches, isNarrow, onSe
         <Spaced total={rows.length} rowHeight={ROW} range={range}>
           {rows.slice(range.from, range.to).map(({ node }) => {
             const view = moment.view.nodes[node]!
-            const bars = barsOf(view, timeline.tries.get(node) ?? [], moment.seq, moment.at)
+            const bars = buildBars(view, timeline.tries.get(node) ?? [], moment.seq, moment.at)
             return (
               <button
                 key={node}

@@ -4,7 +4,7 @@ import type { CompiledGraph } from "../../../../src/core/index.ts"
 import { stateColours } from "../../model/colours.ts"
 import { counted } from "../../model/format.ts"
 import type { Layout } from "../../model/layout/layout.ts"
-import { type EdgeKindOf, edgePaths } from "./edges.ts"
+import { edgePaths, type ToEdgeKind } from "./edges.ts"
 import type { Size, Viewport } from "./viewport.ts"
 
 /** `colour`: of `model/colours.ts`; null: only an outline. */
@@ -17,7 +17,7 @@ interface GraphCanvasProps {
   readonly graph: CompiledGraph
   readonly layout: Layout
   readonly far: (node: number) => FarNode
-  readonly edgeKind: EdgeKindOf
+  readonly edgeKind: ToEdgeKind
   readonly viewport: Viewport
   readonly size: Size
   readonly selected: number | null

@@ -7,7 +7,7 @@ import type { CompiledGraph } from "../../../../src/core/index.ts"
 import type { Box, Layout } from "../../model/layout/layout.ts"
 import { Icon } from "../../shell/icons.tsx"
 import { useKeys } from "../../shell/keys.ts"
-import { type EdgeKindOf, edgePaths } from "./edges.ts"
+import { edgePaths, type ToEdgeKind } from "./edges.ts"
 import { type FarNode, GraphCanvas } from "./graph-canvas.tsx"
 import { fitted, type Size, showing, useGestures, useSize, type Viewport, whole, zoomed } from "./viewport.ts"
 
@@ -25,7 +25,7 @@ export interface GraphViewProps {
   readonly start?: number | null
   readonly onSelect: (node: number) => void
   readonly card: (node: number, place: CardPlace) => ReactNode
-  readonly edgeKind: EdgeKindOf
+  readonly edgeKind: ToEdgeKind
   /** What a rectangle of a graph too large for cards shows. */
   readonly far: (node: number) => FarNode
 }
@@ -93,7 +93,7 @@ export function GraphView(props: GraphViewProps) {
   )
   useEffect(() => {
     if (size === null || size.width === 0) return
-    setViewport(current => current ?? fitted(layout, size, boxOf(layout, selected ?? start)))
+    setViewport(current => current ?? fitted(layout, size, nodeBox(layout, selected ?? start)))
   }, [layout, size, selected, start])
   useEffect(() => {
     if (selected === null || size === null) return
@@ -111,7 +111,7 @@ export function GraphView(props: GraphViewProps) {
     () => (viewport === null || size === null ? [] : visibleNodes(layout, viewport, size)),
     [layout, viewport, size],
   )
-  const level = viewport === null ? "none" : levelOf(viewport.k, visible.length)
+  const level = viewport === null ? "none" : detailLevel(viewport.k, visible.length)
   const step = (key: string): boolean => {
     const next = neighbour(layout, selected ?? visible[0] ?? 0, key)
     if (next === null) return false
@@ -201,14 +201,14 @@ export function GraphView(props: GraphViewProps) {
 
 interface EdgesProps {
   readonly layout: Layout
-  readonly edgeKind: EdgeKindOf
+  readonly edgeKind: ToEdgeKind
   readonly selected: number | null
   readonly viewport: Viewport
   readonly size: Size
 }
 
 function Edges({ layout, edgeKind, selected, viewport, size }: EdgesProps) {
-  const shown = { view: viewOf(viewport, size), scale: viewport.k }
+  const shown = { view: visibleBox(viewport, size), scale: viewport.k }
   const paths = edgePaths(layout, edgeKind, selected, shown)
   return (
     <svg className="edges" width="1" height="1" aria-hidden="true">
@@ -219,19 +219,19 @@ function Edges({ layout, edgeKind, selected, viewport, size }: EdgesProps) {
   )
 }
 
-function levelOf(k: number, visible: number): "full" | "small" | "canvas" {
+function detailLevel(k: number, visible: number): "full" | "small" | "canvas" {
   if (k < 0.2 || visible > MOST_SMALL) return "canvas"
   return k >= 0.6 && visible <= MOST_FULL ? "full" : "small"
 }
 
 /** The visible part, in the graph's own units, with a margin. */
-function viewOf({ x, y, k }: Viewport, { width, height }: Size): Box {
+function visibleBox({ x, y, k }: Viewport, { width, height }: Size): Box {
   const margin = 80
   return { x: -x / k - margin, y: -y / k - margin, w: width / k + 2 * margin, h: height / k + 2 * margin }
 }
 
 function visibleNodes(layout: Layout, viewport: Viewport, size: Size): number[] {
-  const view = viewOf(viewport, size)
+  const view = visibleBox(viewport, size)
   const found: number[] = []
   for (const [node, box] of layout.boxes.entries())
     if (
@@ -244,7 +244,7 @@ function visibleNodes(layout: Layout, viewport: Viewport, size: Size): number[] 
   return found
 }
 
-function boxOf(layout: Layout, node: number | null): Box | undefined {
+function nodeBox(layout: Layout, node: number | null): Box | undefined {
   return node === null ? undefined : layout.boxes[node]
 }
 

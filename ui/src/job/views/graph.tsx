@@ -1,6 +1,6 @@
 /** The graph of a job: a moment changes marks, words and figures, and moves nothing. */
 import type { CompiledGraph, NodeView } from "../../../../src/core/index.ts"
-import { cardOf } from "../../model/card.ts"
+import { buildCard } from "../../model/card.ts"
 import type { Layout } from "../../model/layout/layout.ts"
 import type { Moment } from "../../model/timeline.ts"
 import { family } from "../../shell/icons.tsx"
@@ -25,7 +25,7 @@ export function Graph({ graph, layout, moment, selected, matches, onSelect }: Gr
       {...{ graph, layout, selected, matches, onSelect }}
       start={firstOpen(moment)}
       card={(node, place) => (
-        <NodeCard key={node} {...place} {...cardOf(nodes[node]!, graph.nodes[node]!, moment.at)} />
+        <NodeCard key={node} {...place} {...buildCard(nodes[node]!, graph.nodes[node]!, moment.at)} />
       )}
       edgeKind={(from, to) => edgeKind(nodes[from]!, nodes[to]!)}
       far={node => {

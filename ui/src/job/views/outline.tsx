@@ -1,7 +1,7 @@
 /** The same job as a tree table: for screen readers, phones, and graphs that are too large to draw. */
 import { type KeyboardEvent, useEffect, useMemo, useRef } from "react"
 import type { CompiledGraph, NodeView } from "../../../../src/core/index.ts"
-import { cardOf } from "../../model/card.ts"
+import { buildCard } from "../../model/card.ts"
 import { amount, duration, elapsed } from "../../model/format.ts"
 import { outlineRows } from "../../model/outline.ts"
 import { plain, whySentence } from "../../model/sentences.ts"
@@ -77,7 +77,7 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
       <Spaced total={rows.length} rowHeight={rowHeight} range={range}>
         {rows.slice(range.from, range.to).map(({ node, depth }, n) => {
           const view = moment.view.nodes[node]!
-          const { items } = cardOf(view, graph.nodes[node]!, moment.at)
+          const { items } = buildCard(view, graph.nodes[node]!, moment.at)
           const why = plain(whySentence(view, graph.nodes[node]!, moment.at))
           const isTabStop = node === selected || (selected === null && range.from + n === 0)
           const text =
@@ -117,10 +117,10 @@ export function Outline({ graph, moment, selected, matches, isNarrow, onSelect }
                 </span>
               </span>
               <span className="o-a num" role="gridcell">
-                {attemptOf(view)}
+                {formatAttempt(view)}
               </span>
               <span className="o-t num" role="gridcell">
-                {timeOf(view, moment.at)}
+                {formatTime(view, moment.at)}
               </span>
               <span className="o-u num" role="gridcell">
                 {usageKey !== null && view.usage?.[usageKey] !== undefined
@@ -146,12 +146,12 @@ function isFollowing({ id, error }: NodeView): boolean {
   return error?.node !== undefined && error.node !== id
 }
 
-function attemptOf({ attempt, max_attempts, status, queued_at }: NodeView): string {
+function formatAttempt({ attempt, max_attempts, status, queued_at }: NodeView): string {
   if (status === "PENDING" || status === "SKIPPED" || queued_at === null) return ""
   return attempt > 1 ? `${attempt} of ${max_attempts}` : "1"
 }
 
-function timeOf(
+function formatTime(
   { status, duration_ms, waited_ms, started_at, queued_at, finished_at, items }: NodeView,
   now: number,
 ): string {

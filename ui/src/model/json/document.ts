@@ -51,10 +51,14 @@ export class JsonDocument {
 
   constructor(value: JsonValue) {
     this.#root = { value, path: "$", depth: 0, name: null, rows: 1, children: null }
-    if (entriesOf(value) > 0) this.#open(this.#root)
+    if (countEntries(value) > 0) this.#open(this.#root)
     // The first level of a small document is opened too.
     for (const child of this.#root.children ?? [])
-      if (this.#root.children!.length <= 20 && entriesOf(child.value) > 0 && entriesOf(child.value) <= 12)
+      if (
+        this.#root.children!.length <= 20 &&
+        countEntries(child.value) > 0 &&
+        countEntries(child.value) <= 12
+      )
         this.#open(child)
     this.#count(this.#root)
   }
@@ -88,7 +92,7 @@ export class JsonDocument {
         name?.toLowerCase().includes(wanted) ||
         (typeof value !== "object" && String(value).toLowerCase().includes(wanted))
       if (isMatch) found.push(path)
-      for (const [key, child] of childrenOf(value)) visit(child, pathOf(path, key), String(key))
+      for (const [key, child] of listChildren(value)) visit(child, childPath(path, key), String(key))
     }
     if (wanted !== "") visit(this.#root.value, "$", null)
     return found
@@ -105,17 +109,17 @@ export class JsonDocument {
       node = next
     }
     this.#count(this.#root)
-    return this.#rowOf(path)
+    return this.#rowIndex(path)
   }
 
   /** The whole value of an entry, as text. */
-  textOf(path: string): string {
+  entryText(path: string): string {
     const node = this.#find(path)
     if (node === null) return ""
     return typeof node.value === "string" ? node.value : JSON.stringify(node.value, null, 2)
   }
 
-  #rowOf(path: string): number {
+  #rowIndex(path: string): number {
     let row = 0
     let node = this.#root
     while (node.path !== path) {
@@ -139,9 +143,9 @@ export class JsonDocument {
   }
 
   #open(node: Node): void {
-    node.children = childrenOf(node.value).map(([key, value]) => ({
+    node.children = listChildren(node.value).map(([key, value]) => ({
       value,
-      path: pathOf(node.path, key),
+      path: childPath(node.path, key),
       depth: node.depth + 1,
       name: String(key),
       rows: 1,
@@ -163,7 +167,7 @@ export class JsonDocument {
 
 function collect(node: Node, from: number, to: number, at: number, found: JsonRow[]): void {
   if (at >= to || at + node.rows <= from) return
-  if (at >= from) found.push(rowOf(node))
+  if (at >= from) found.push(toRow(node))
   let next = at + 1
   for (const child of node.children ?? []) {
     if (next >= to) return
@@ -172,8 +176,8 @@ function collect(node: Node, from: number, to: number, at: number, found: JsonRo
   }
 }
 
-function rowOf({ value, path, depth, name, children }: Node): JsonRow {
-  const place = { path, depth, name, isOpen: children !== null, canOpen: entriesOf(value) > 0 }
+function toRow({ value, path, depth, name, children }: Node): JsonRow {
+  const place = { path, depth, name, isOpen: children !== null, canOpen: countEntries(value) > 0 }
   if (Array.isArray(value)) return { ...place, kind: "list", text: `${value.length}`, cut: 0 }
   if (typeof value === "object" && value !== null)
     return { ...place, kind: "mapping", text: `${Object.keys(value).length}`, cut: 0 }
@@ -194,17 +198,17 @@ function rowOf({ value, path, depth, name, children }: Node): JsonRow {
   }
 }
 
-function childrenOf(value: JsonValue): (readonly [string | number, JsonValue])[] {
+function listChildren(value: JsonValue): (readonly [string | number, JsonValue])[] {
   if (Array.isArray(value)) return value.map((entry, index) => [index, entry] as const)
   return typeof value === "object" && value !== null ? Object.entries(value) : []
 }
 
-function entriesOf(value: JsonValue): number {
+function countEntries(value: JsonValue): number {
   if (Array.isArray(value)) return value.length
   return typeof value === "object" && value !== null ? Object.keys(value).length : 0
 }
 
-function pathOf(path: string, key: string | number): string {
+function childPath(path: string, key: string | number): string {
   if (typeof key === "number") return `${path}[${key}]`
   return /^[A-Za-z_]\w*$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`
 }

@@ -45,7 +45,7 @@ export class JsonHost {
       case "reveal":
         return [known.reveal(call.path), known.length]
       case "text":
-        return known.textOf(call.path)
+        return known.entryText(call.path)
     }
   }
 }

@@ -1,7 +1,7 @@
 /** Lays out graphs beside the page, which stays responsive meanwhile. */
 import type { CompiledGraph } from "../../../../src/core/index.ts"
-import { layoutOf } from "./layout.ts"
+import { computeLayout } from "./layout.ts"
 
 self.onmessage = ({ data }: MessageEvent<{ readonly id: number; readonly graph: CompiledGraph }>) => {
-  self.postMessage({ id: data.id, layout: layoutOf(data.graph) })
+  self.postMessage({ id: data.id, layout: computeLayout(data.graph) })
 }

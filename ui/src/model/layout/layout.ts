@@ -4,7 +4,7 @@
  */
 import { layout as dagre, graphlib } from "@dagrejs/dagre"
 import type { CompiledGraph } from "../../../../src/core/index.ts"
-import { type Edges, ranksOf } from "./ranks.ts"
+import { computeRanks, type Edges } from "./ranks.ts"
 
 export interface Box {
   readonly x: number
@@ -38,14 +38,14 @@ function cardWidth(graph: CompiledGraph): number {
   return Math.min(208, Math.max(144, 52 + longest * 7))
 }
 
-export function layoutOf(graph: CompiledGraph): Layout {
+export function computeLayout(graph: CompiledGraph): Layout {
   const positions = new Map(graph.nodes.map(({ id }, position) => [id, position]))
   const edges = graph.nodes.flatMap(({ depends_on }, to) =>
     depends_on.map(id => [positions.get(id)!, to] as const),
   )
   const w = cardWidth(graph)
   const sizes = graph.nodes.map(({ for_each }) => ({ w, h: for_each ? LIST_HEIGHT : HEIGHT }))
-  const ranks = ranksOf(graph.nodes.length, edges)
+  const ranks = computeRanks(graph.nodes.length, edges)
   const isLarge = sizes.length > MOST_NODES || Math.max(0, ...ranks) > MOST_RANKS
   const { boxes, lanes } = isLarge
     ? { boxes: layered(sizes, edges, ranks), lanes: edges.map(() => null) }
@@ -111,7 +111,7 @@ function layered(sizes: Sizes, edges: Edges, ranks: readonly number[]): Box[] {
       number(layer)
     }
   }
-  return boxesOf(layers, sizes)
+  return placeBoxes(layers, sizes)
 }
 
 function mean(nodes: readonly number[], place: Float64Array): number | null {
@@ -122,7 +122,7 @@ function mean(nodes: readonly number[], place: Float64Array): number | null {
 /** A layer of more nodes than this is split into columns, so that 1,000 parallel nodes stay readable. */
 const MOST_ROWS = 40
 
-function boxesOf(layers: readonly (readonly number[])[], sizes: Sizes): Box[] {
+function placeBoxes(layers: readonly (readonly number[])[], sizes: Sizes): Box[] {
   const boxes = new Array<Box>(sizes.length)
   const columns = layers.flatMap(layer => {
     const parts = Math.ceil(layer.length / MOST_ROWS)
@@ -132,12 +132,12 @@ function boxesOf(layers: readonly (readonly number[])[], sizes: Sizes): Box[] {
       isLast: part === parts - 1,
     }))
   })
-  const heightOf = (nodes: readonly number[]) =>
+  const columnHeight = (nodes: readonly number[]) =>
     nodes.reduce((sum, node) => sum + sizes[node]!.h + NODE_GAP, -NODE_GAP)
-  const tallest = columns.reduce((most, { nodes }) => Math.max(most, heightOf(nodes)), 0)
+  const tallest = columns.reduce((most, { nodes }) => Math.max(most, columnHeight(nodes)), 0)
   let x = 0
   for (const { nodes, isLast } of columns) {
-    let y = Math.round((tallest - heightOf(nodes)) / 2)
+    let y = Math.round((tallest - columnHeight(nodes)) / 2)
     for (const node of nodes) {
       boxes[node] = { x, y, ...sizes[node]! }
       y += sizes[node]!.h + NODE_GAP

@@ -1,7 +1,7 @@
 export type Edges = readonly (readonly [number, number])[]
 
 /** The longest path to each node. */
-export function ranksOf(size: number, edges: Edges): number[] {
+export function computeRanks(size: number, edges: Edges): number[] {
   const below: number[][] = Array.from({ length: size }, () => [])
   const open = new Int32Array(size)
   for (const [from, to] of edges) {

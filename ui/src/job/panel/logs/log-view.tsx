@@ -11,13 +11,13 @@ import {
 } from "react"
 import { clock, count, counted, fullTime, visible } from "../../../model/format.ts"
 import { Icon } from "../../../shell/icons.tsx"
-import { changeQuery, hrefOf, usePlace } from "../../../shell/router.ts"
+import { changeQuery, pageHref, usePlace } from "../../../shell/router.ts"
 import { CopyButton, Failed, Loading } from "../../../shell/states.tsx"
 import { useIsSettled } from "../settled.ts"
 import type { LogsTabProps } from "./logs-tab.tsx"
 import { useMeasuredList } from "./measured-list.ts"
 import { EngineLines, type LogFilter, LogReader } from "./reader.ts"
-import { copyOf, type LogRow, matchesOf, rowsOf } from "./rows.ts"
+import { findMatches, formatRows, type LogRow, logRows } from "./rows.ts"
 
 interface LogViewProps extends LogsTabProps {
   readonly filter: LogFilter
@@ -37,12 +37,12 @@ export function LogView(props: LogViewProps) {
   const engine = useEngine(props)
   const rows = useMemo(
     () =>
-      rowsOf({ lines: reader.lines, older: reader.older, hasNewer: reader.hasNewer }, engine.lines, until),
+      logRows({ lines: reader.lines, older: reader.older, hasNewer: reader.hasNewer }, engine.lines, until),
     [reader.lines, reader.older, reader.hasNewer, engine.lines, until],
   )
   const [search, setSearch] = useState("")
   const [place, setPlace] = useState(0)
-  const matches = useMemo(() => matchesOf(rows, search), [rows, search])
+  const matches = useMemo(() => findMatches(rows, search), [rows, search])
   const error = reader.error ?? engine.error
   if (error !== null)
     return (
@@ -110,7 +110,7 @@ export function LogView(props: LogViewProps) {
                   ? "Not found"
                   : `${count(place + 1)} of ${count(matches.length)}`}
             </span>
-            <CopyButton text={() => copyOf(rows)} label="Copy" />
+            <CopyButton text={() => formatRows(rows)} label="Copy" />
           </div>
           <LogList
             {...{ reader, rows, until, line, search }}
@@ -155,7 +155,7 @@ function useEngine({ jobId, filter, timeline, node }: LogViewProps) {
   const [, changed] = useReducer((n: number) => n + 1, 0)
   const [engine] = useState(() => new EngineLines(jobId, filter))
   const readAt = useRef(0)
-  const facts = timeline.factsOf.get(node)?.length ?? 0
+  const facts = timeline.factsByNode.get(node)?.length ?? 0
   // biome-ignore lint/correctness/useExhaustiveDependencies: each fact of the node may be another line.
   useEffect(() => {
     // Of a list only those of one item are few.
@@ -324,7 +324,7 @@ function Row({ row: { key, kind, at, level, text, fields, line }, search, attemp
       ) : (
         <a
           className="t"
-          href={hrefOf(path, { ...Object.fromEntries(query), ...place })}
+          href={pageHref(path, { ...Object.fromEntries(query), ...place })}
           title={`Line ${count(line.line ?? 0)}, ${fullTime(at)}`}
           tabIndex={-1}
           onClick={event => {

@@ -4,7 +4,7 @@
  * 1. A page that was read for another place or moment is not added.
  * 2. It has at most MOST lines: what grows at one end is dropped at the other, and can be read again.
  */
-import { addressOf, ask, jobPath } from "../../../api/http.ts"
+import { ask, buildUrl, jobPath } from "../../../api/http.ts"
 import { readStream } from "../../../api/stream.ts"
 
 export interface LogLine {
@@ -173,7 +173,7 @@ export class LogReader {
       if (!isOver) this.#retryTimer = setTimeout(() => this.#connect(tries + 1), delay)
     }
     readStream({
-      address: addressOf(`${jobPath(this.#jobId)}/logs`, {
+      address: buildUrl(`${jobPath(this.#jobId)}/logs`, {
         ...this.#query(),
         follow: "true",
         after: this.lines.at(-1)?.id,

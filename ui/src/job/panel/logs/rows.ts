@@ -13,7 +13,7 @@ export interface LogRow {
 }
 
 /** `until`: only what was logged up to this time; null: all. */
-export function rowsOf(
+export function logRows(
   { lines, older, hasNewer }: Pick<LogReader, "lines" | "older" | "hasNewer">,
   engine: EngineLines["lines"],
   until: number | null,
@@ -35,7 +35,7 @@ export function rowsOf(
     if (gap !== null)
       rows.push({ ...gap, key: `${line.id} gap`, kind: "gap", at: line.at, fields: "", line: null })
     const { id: key, at, level, message: text } = line
-    rows.push({ key, kind: "handler", at, level, text, fields: fieldsOf(line), line })
+    rows.push({ key, kind: "handler", at, level, text, fields: formatFields(line), line })
     before = line
   }
   return [...rows, ...waiting.slice(next).map(({ row }) => row)]
@@ -83,7 +83,7 @@ function missing(
 }
 
 /** Short ones in one line; those of several lines stay whole. */
-function fieldsOf({ fields = {} }: LogLine): string {
+function formatFields({ fields = {} }: LogLine): string {
   const named = Object.entries(fields).map(
     ([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
   )
@@ -94,7 +94,7 @@ function fieldsOf({ fields = {} }: LogLine): string {
 }
 
 /** The numbers of the rows that contain the text. */
-export function matchesOf(rows: readonly LogRow[], search: string): number[] {
+export function findMatches(rows: readonly LogRow[], search: string): number[] {
   const wanted = search.toLowerCase()
   if (wanted === "") return []
   return rows.flatMap(({ text, fields }, index) =>
@@ -102,7 +102,7 @@ export function matchesOf(rows: readonly LogRow[], search: string): number[] {
   )
 }
 
-export function copyOf(rows: readonly LogRow[]): string {
+export function formatRows(rows: readonly LogRow[]): string {
   return rows
     .map(({ kind, at, level, text, fields }) => {
       const head = `${new Date(at).toISOString()} ${level.toUpperCase().padEnd(5)} ${kind === "handler" ? " " : "*"} `
