@@ -196,7 +196,7 @@ function reportedPayload(state: JobState, node: number, fact: facts.Fact): JsonO
         ...(ran_ms === undefined || queued_ms === null ? {} : { queued_ms }),
         ...(usage === undefined ? {} : { usage }),
         // Its lines are stored by the fence: attempts that were postponed show the same number.
-        ...(log_lines === undefined ? {} : { logged: loggedOf(log_lines, log_run, fence) }),
+        ...(log_lines === undefined ? {} : { logged: loggedField(log_lines, log_run, fence) }),
       }
     }
     default:
@@ -204,7 +204,7 @@ function reportedPayload(state: JobState, node: number, fact: facts.Fact): JsonO
   }
 }
 
-function loggedOf(lines: number, run: number | undefined, fence: number): JsonObject {
+function loggedField(lines: number, run: number | undefined, fence: number): JsonObject {
   return run === undefined ? { lines, fence } : { lines, fence, run }
 }
 

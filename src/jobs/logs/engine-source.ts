@@ -167,7 +167,7 @@ export class EngineLines {
     )
     const attempts = asked.map(({ event, fence }) => {
       const { node, item = -1 } = event
-      const runId = loggedOf(event)?.run
+      const runId = readLogged(event)?.run
       return { nodeId: node!, item, fence: fence!, attempt: eventAttempt(event) ?? 0, runId }
     })
     const found = asked.length === 0 ? [] : await this.#parts.journal.logs.extents(this.#jobId, attempts)
@@ -247,12 +247,12 @@ function eventRole({ node, type, payload }: JobEvent): Role {
 
 /** How many lines at the end of the attempt are not stored. */
 function missingLines({ event, extent }: Entry): number {
-  const logged = loggedOf(event)
+  const logged = readLogged(event)
   return logged === undefined || extent === null ? 0 : Math.max(0, logged.lines - extent.lastLine)
 }
 
-function loggedOf({ payload }: JobEvent): { readonly lines: number; readonly run?: number } | undefined {
-  return payload.logged as ReturnType<typeof loggedOf>
+function readLogged({ payload }: JobEvent): { readonly lines: number; readonly run?: number } | undefined {
+  return payload.logged as ReturnType<typeof readLogged>
 }
 
 /** A start may be stored seconds later. */
