@@ -251,8 +251,8 @@ function missingLines({ event, extent }: Entry): number {
   return logged === undefined || extent === null ? 0 : Math.max(0, logged.lines - extent.lastLine)
 }
 
-function readLogged({ payload }: JobEvent): { readonly lines: number; readonly run?: number } | undefined {
-  return payload.logged as ReturnType<typeof readLogged>
+function readLogged({ payload }: JobEvent) {
+  return payload.logged as { readonly lines: number; readonly run?: number } | undefined
 }
 
 /** A start may be stored seconds later. */
