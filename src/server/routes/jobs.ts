@@ -280,7 +280,7 @@ async function submitJobs(
   })
   const accepted = await umbra.acceptMany(entries, {
     traceparent: isTraceparent(traceparent) ? traceparent : undefined,
-    ...(bounds.length === 0 ? {} : { admit: (jobId, store) => unfinished.admit(bounds, jobId, store) }),
+    admit: bounds.length === 0 ? undefined : (jobId, store) => unfinished.admit(bounds, jobId, store),
   })
   const problems = new BulkProblems()
   const results = accepted.map(each => {
