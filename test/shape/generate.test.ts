@@ -1,11 +1,13 @@
 import { createHash } from "node:crypto"
-import { mkdtemp, readFile, rm, stat, utimes } from "node:fs/promises"
+import { mkdtemp, readdir, readFile, rm, stat, utimes } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { pathToFileURL } from "node:url"
+import { fileURLToPath, pathToFileURL } from "node:url"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { writeIfChanged } from "../../scripts/generate/files.ts"
 import { sqlModule } from "../../scripts/generate/sql.ts"
+
+const src = fileURLToPath(new URL("../../src", import.meta.url))
 
 async function load(text: string) {
   const folder = await mkdtemp(join(tmpdir(), "umbra-generate-"))
@@ -14,6 +16,27 @@ async function load(text: string) {
   await writeIfChanged(file, text)
   return import(/* @vite-ignore */ file.href)
 }
+
+describe("statements", () => {
+  // A parameter without a value is null: a field that is renamed in TypeScript only would silently select nothing.
+  it("have no parameter whose name is nowhere in TypeScript", async () => {
+    const files = await readdir(src, { recursive: true })
+    const read = (ending: string) =>
+      Promise.all(
+        files
+          .filter(file => file.endsWith(ending) && !file.endsWith("sql.generated.ts"))
+          .map(async file => ({ file, text: await readFile(join(src, file), "utf8") })),
+      )
+    const names = new Set((await read(".ts")).flatMap(({ text }) => text.match(/\w+/g) ?? []))
+    const unknown = (await read(".sql")).flatMap(({ file, text }) =>
+      [...text.replaceAll(/--.*/g, "").matchAll(/@(\w+)/g)]
+        .map(([, name]) => name!)
+        .filter(name => !names.has(name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase())))
+        .map(name => `${file}: @${name}`),
+    )
+    expect(unknown).toEqual([])
+  })
+})
 
 describe("the SQL module", () => {
   it("has each statement under its camelCased name, as written but for the head comment", async () => {

@@ -1,4 +1,5 @@
 /** `umbra workflows list|show|diff|delete|pause|resume`. */
+import { stringify } from "yaml"
 import type { StoredWorkflow, WorkflowDiff } from "../../client/index.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
@@ -23,7 +24,6 @@ export async function show(reference: string, options: TargetOptions): Promise<n
     await listed(workflows.versions(name)),
   ])
   const { definition } = workflow
-  const { stringify } = await import("yaml")
   const facts = [
     ["workflow", workflow.name],
     ["version", versionText(workflow.version, versions)],

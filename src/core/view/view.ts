@@ -453,9 +453,9 @@ function errorView(
   return {
     code: fault.code,
     message: fault.message,
-    details: fault.details,
-    node: node === undefined ? undefined : state.graph.nodes[node]!.id,
-    item,
+    ...(fault.details === undefined ? {} : { details: fault.details }),
+    ...(node === undefined ? {} : { node: state.graph.nodes[node]!.id }),
+    ...(item === undefined ? {} : { item }),
   }
 }
 

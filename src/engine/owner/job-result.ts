@@ -66,8 +66,8 @@ export function jobError(plan: Plan, state: JobState): JobError | null {
   return {
     code,
     message,
-    node: fault.node === undefined ? undefined : plan.nodes[fault.node]!.id,
-    item: fault.item,
+    ...(fault.node === undefined ? {} : { node: plan.nodes[fault.node]!.id }),
+    ...(fault.item === undefined ? {} : { item: fault.item }),
   }
 }
 

@@ -1,5 +1,5 @@
 -- The greatest @limit places below @before, descending: of entries of these marks (@marks), and of unfinished jobs of
--- these owners (@unfinished_of; the place of a job is its bucket × 256). @before_id is the lowest id of the bucket
+-- these owners (@unfinished_owners; the place of a job is its bucket × 256). @before_id is the lowest id of the bucket
 -- @before / 256.
 select place
 from (
@@ -14,7 +14,7 @@ from (
   ) as m
   union all
   select ('x' || left(replace(j.id::text, '-', ''), 11))::bit(44)::bigint * 256
-  from unnest(@unfinished_of::text::text[]) as o (owner)
+  from unnest(@unfinished_owners::text::text[]) as o (owner)
   cross join lateral (
     select id
     from umbra.jobs
