@@ -145,7 +145,10 @@ describe("lineage of a message in flight", () => {
     }))
     const answer = { type: "completed", output: { invocations, result: { emitted: [], stored: [] } } }
     const endings: Ending[] = []
-    const scene = { ...{ now: () => 9_000, formatKey: () => "only:1", jobId: "j", pipeline: "p" }, input: null }
+    const scene = {
+      ...{ now: () => 9_000, formatKey: () => "only:1", jobId: "j", pipeline: "p" },
+      input: null,
+    }
     const chain = new RemoteChain(
       {
         ...{ position: 0, queue: "adapters", owner: "local", job: {}, lossLimit: 3 },
