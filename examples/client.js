@@ -10,7 +10,7 @@ import { connect, UmbraClientError } from "umbra/client"
 
 // `umbra serve` as a shell would start it, on a free port.
 const data = await mkdtemp(join(tmpdir(), "umbra-example-"))
-const umbraCommand = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url))
+const umbraCommand = fileURLToPath(new URL("cli/main.js", import.meta.resolve("umbra")))
 const serve = [umbraCommand, "serve", "--port", "0", "--data-dir", data]
 const server = spawn(process.execPath, serve, { stdio: ["ignore", "pipe", "inherit"] })
 const ended = new Promise(done => server.on("exit", done))

@@ -46,7 +46,7 @@ export interface UmbraOptions extends ExternalServicesOptions {
    * engines on its PostgreSQL; without `worker` it runs no node, not even with a built-in handler.
    */
   readonly roles?: readonly Role[]
-  /** Runs attempts elsewhere, given what would run them here: for `umbra dev`, whose handlers have a process of their own. */
+  /** Replaces the runner of attempts; gets the default one. For `umbra dev`, whose handlers have a process of their own. */
   readonly runner?: (own: Runner) => Runner
   /** Default: the system clock; `umbra/testing` has one that a test moves. */
   readonly clock?: Clock

@@ -248,7 +248,7 @@ function targetCommands(program: Command): void {
     )
     .argument("<workflow>", "name, or name@3 for one version", options.workflowVersion)
     .option("--version <number>", "only jobs of this version", options.upTo(2 ** 31 - 1))
-    .option("--since <time>", "how far back: 90m, 24h, 7d", options.since, 24 * 3600_000)
+    .addOption(options.since())
     .addOption(owner())
     .addOption(json())
     .action(run(() => import("./commands/statistics.ts"), "stats"))
@@ -259,7 +259,7 @@ function targetCommands(program: Command): void {
       "Groups failed jobs whose errors differ only in numbers, ids and quoted texts: how many, since when, and one of them.",
     )
     .option("--workflow <name>", "only jobs of this workflow")
-    .option("--since <time>", "how far back: 90m, 24h, 7d", options.since, 24 * 3600_000)
+    .addOption(options.since())
     .option("--after <job>", "continue a search that ended early", options.jobId)
     .option("--owner <name>", "only jobs of this owner, on a folder or a database")
     .addOption(json())
@@ -312,7 +312,7 @@ function targetCommands(program: Command): void {
     .option("--until <time>", "only lines up to this time: 2026-11-15T12:00:00Z", options.moment)
     .option(
       "--tail <number>",
-      "only the last lines of handlers, and with --follow those to come",
+      "print the last lines of handlers; with --follow also new ones",
       options.wholeNumber,
     )
     .addOption(json())
@@ -334,7 +334,7 @@ function targetCommands(program: Command): void {
       "Shows workers with their load, engines with their partitions, and providers with their slots. It queries a server, with a " +
         "token of the scope admin.",
     )
-    .option("--webhooks <provider>", "the latest webhooks of this provider instead, rejected ones included")
+    .option("--webhooks <provider>", "show this provider's latest webhooks, including rejected ones")
     .addOption(json())
     .action(run(() => import("./commands/capacity.ts"), "capacity"))
 }
@@ -380,7 +380,7 @@ function bulkProgram(): Command {
 
 function secretsProgram(): Command {
   const secrets = new Command("secrets").description(
-    "check the secrets that workflows read: {{ secrets.NAME }}",
+    "check that all secrets of a workflow are set: {{ secrets.NAME }}",
   )
   const check = withSettings(secrets.command("check"))
     .summary("list the secrets that a workflow needs and show which are missing")
@@ -402,7 +402,7 @@ function tokenProgram(): Command {
   const code = () => import("./commands/token.ts")
   withTarget(token.command("create"))
     .summary("create a token and show it once")
-    .requiredOption("--owner <name>", "the owner whose jobs and workflows it gives access to")
+    .requiredOption("--owner <name>", "the token gives access to this owner's jobs and workflows")
     .addOption(
       new Option("--scope <scopes>", "read, submit, manage or admin; several are separated by commas")
         .argParser(options.scopeList)

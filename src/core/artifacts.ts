@@ -10,7 +10,7 @@ export function isArtifactHash(value: unknown): value is string {
   return typeof value === "string" && HASH.test(value)
 }
 
-/** Is part of every text with a reference. Texts without one, as nearly all are, cost this search. */
+/** Every reference contains this text: a text without it is skipped after one search. */
 export const ARTIFACT_MARK = '"sha256:'
 
 /** In a JSON text without white space a key follows a brace or a comma; a quote inside of a string is escaped. */
@@ -81,7 +81,7 @@ export function* mentionsInText(text: string): Generator<ArtifactMention, void, 
 /** An object with texts and numbers only, and its end. */
 const FLAT = /^\{"\w+":(?:"(?:[^"\\]|\\.)*"|[\w.+-]+)(?:,"\w+":(?:"(?:[^"\\]|\\.)*"|[\w.+-]+))*\}/
 
-/** The object that begins at `start`; undefined: none does, or it is more than a reference. */
+/** The object that begins at `start`; undefined: none does, or it has other fields too. */
 function wholeMention(text: string, start: number): ArtifactMention | undefined {
   const found = FLAT.exec(text.slice(start, start + MENTION_CHARACTERS))?.[0]
   return found === undefined ? undefined : toMention(JSON.parse(found) as JsonObject)

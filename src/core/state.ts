@@ -108,7 +108,7 @@ function newCounters(size: number): Counters {
 const firstTries: readonly Counters[] = Array.from({ length: ON_HEAP + 1 }, (_, size) => newCounters(size))
 const nonePolled: Set<number> = new Set()
 
-/** To be called before `attempt`, `tries` or `losses` change, and before `remaining` does other than by counting down. */
+/** To be called before `attempt`, `tries` or `losses` change, and before `remaining` changes other than by a decrement. */
 export function ownCounters(state: JobState): void {
   const own = state as Counters & { remaining: Int32Array }
   if (state.remaining === state.graph.inDegrees) own.remaining = state.remaining.slice()
@@ -163,7 +163,7 @@ export function newJobState(
     fault: null,
     output: undefined,
     nodeStatus: new Uint8Array(size),
-    // One node has no successor that counts down.
+    // A job with one node never decrements it.
     remaining: size === 1 ? graph.inDegrees : graph.inDegrees.slice(),
     attempt: counters.attempt,
     tries: counters.tries,

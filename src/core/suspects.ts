@@ -48,7 +48,7 @@ export function lostTooOften(state: JobState, node: number, context: DecisionCon
   const times = deaths === 1 ? "once" : `${deaths} times`
   const fault: Fault = {
     code: "E417",
-    message: `The process running this node died ${times} while no other suspect ran in it; the node is not retried.`,
+    message: `The process running this node died ${times} while it ran this node and no other suspected node; the node is not retried.`,
     retryable: false,
     details: { deaths },
   }

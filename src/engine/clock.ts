@@ -22,7 +22,7 @@ export const systemClock: Clock = {
   },
 }
 
-/** So late is a timer of `atTime` at most if the system clock is set forward. */
+/** Upper bound of the delay of a timer of `atTime` after the system clock was set forward. */
 const LONGEST_TIMER_MS = 10_000
 
 /**

@@ -32,7 +32,7 @@ export const scheduleDocument = z.strictObject({
   }),
   every: z
     .string()
-    .regex(/^\d{1,6}[smhd]$/, "must be a number and s, m, h or d, such as 15m")
+    .regex(/^\d{1,6}[smhd]$/, "must be a number followed by s, m, h or d, such as 15m")
     .optional()
     .describe(
       "A period of elapsed time, such as 15m, counted from `start`; without `start`, from 1970 in UTC.",

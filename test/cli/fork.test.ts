@@ -142,7 +142,7 @@ describe("umbra fork", () => {
     [["--output", "first=x"], /is not JSON/],
     [["--output", "first=1", "--node-config", "first={}"], /not both/],
     [["--workflow", "sums@1", "--definition", "changed.yaml"], /not both/],
-    [["--from", "nobody"], /from names "nobody"/],
+    [["--from", "nobody"], /has no node "nobody" \(given in "from"\)/],
     [["--definition", "nothing.yaml"], /nothing\.yaml does not exist/],
   ])("refuses %j", async (given, message) => {
     const { code, stderr } = await run("fork", job, ...given)

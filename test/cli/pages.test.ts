@@ -1,5 +1,6 @@
 /** The pages on the command and on embedding name every option that there is. */
-import { mkdirSync, readFileSync, symlinkSync } from "node:fs"
+import { execFileSync } from "node:child_process"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { umbra } from "./same-process.ts"
@@ -83,31 +84,25 @@ describe("README.md", () => {
       folder.remove()
     }
   })
-})
 
-describe("docs/start/quickstart.md", () => {
-  it("shows workflows and a handler that work as they stand", async () => {
-    const page = read("docs/start/quickstart.md")
-    const [steps, greeting] = [...page.matchAll(/^```yaml\n(.*?)^```/gms)].map(([, text]) => text!)
-    const [handlers] = [...page.matchAll(/^```js\n(.*?)^```/gms)].map(([, text]) => text!)
-    const folder = folderWith({
-      // The pause is there for the reader.
-      "steps.yaml": steps!.replace("seconds: 5", "seconds: 0.1"),
-      "greeting.yaml": greeting!,
-      "handlers.js": handlers!,
-      "package.json": '{ "type": "module" }',
-    })
-    mkdirSync(join(folder.path, "node_modules"))
-    symlinkSync(root, join(folder.path, "node_modules/umbra"))
+  it("shows a pipeline that runs as shown", async () => {
+    const page = read("README.md")
+    const [, titles] = /```yaml\n(# titles\.yaml\n.*?)```/s.exec(page)!
+    const [write] = /^printf .* > articles\.jsonl$/m.exec(page)!
+    const folder = folderWith({ "titles.yaml": titles! })
     try {
-      const start = { cwd: folder.path }
-      const output = (text: string) => ({
-        code: 0,
-        stdout: expect.stringContaining(`\n${JSON.stringify(text)}\n`),
+      execFileSync("sh", ["-c", write], { cwd: folder.path })
+      const input = ["--input", '{"path": "articles.jsonl"}']
+      const run = await umbra(["run", "titles.yaml", ...input], {
+        cwd: folder.path,
+        env: { UMBRA_ALLOW_FILES: "." },
       })
-      expect(await umbra(["run", "steps.yaml"], start)).toMatchObject(output("done once, finished"))
-      const flags = ["--handlers", "./handlers.js", "--input", '{"name": "Ada"}']
-      expect(await umbra(["run", "greeting.yaml", ...flags], start)).toMatchObject(output("Hello, Ada!"))
+      expect(run).toMatchObject({ code: 0 })
+      expect(readFileSync(join(folder.path, "titles.jsonl"), "utf8").split("\n").sort()).toEqual([
+        "",
+        '{"title":"A first article"}',
+        '{"title":"A second one"}',
+      ])
     } finally {
       folder.remove()
     }

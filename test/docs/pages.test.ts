@@ -89,6 +89,16 @@ describe.concurrent("docs/operations", () => {
 })
 
 describe.concurrent("docs/start and docs/concepts", () => {
+  it("quickstart.md", async () => {
+    // The folder has the package already.
+    const [enter, init, install] = [
+      "mkdir hello && cd hello",
+      "npm init -y && npm pkg set type=module",
+      "npm install umbra",
+    ]
+    await runPage("docs/start/quickstart.md", { replace: { [enter!]: "", [init!]: "", [install!]: "" } })
+  })
+
   const start = ["first-workflow", "first-pipeline", "first-provider"].map(name => `start/${name}`)
   const names = ["shadow-graph", "attempts", "slots", "past", "why", "forks", "statistics"]
   const concepts = names.map(name => `concepts/${name}`)

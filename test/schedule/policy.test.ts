@@ -150,7 +150,7 @@ it.each([
   [{}, 'Give either "cron" or "every"'],
   [{ cron: "0 2 * * *", every: "1h" }, 'Give either "cron" or "every"'],
   [{ every: "0s" }, "at least 1s"],
-  [{ every: "1w" }, "must be a number and s, m, h or d"],
+  [{ every: "1w" }, "must be a number followed by s, m, h or d"],
   [{ cron: "0 25 * * *" }, "not a valid hour"],
   [{ cron: "0 2 * * *", zone: "Nowhere" }, "not an IANA time zone"],
   [{ every: "1h", input: { at: "{{ schedule.time" } }, '"input"'],

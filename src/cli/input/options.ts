@@ -6,6 +6,8 @@ import { type Role, roleNames, rolesTable } from "../../roles.ts"
 export const json = (): Option => new Option("--json", "print JSON")
 export const owner = (): Option =>
   new Option("--owner <name>", "the owner, on a folder or a database (default: local)")
+export const since = (): Option =>
+  new Option("--since <time>", "how far back: 90m, 24h, 7d").argParser(timeBack).default(24 * 3600_000, "24h")
 export const privateAddresses = (): Option =>
   new Option("--allow-private-addresses", "allow nodes to call private, loopback and link-local addresses")
 export const allowDeadLetters = (): Option =>
@@ -112,7 +114,7 @@ export function withJobFilter(command: Command): Command {
       new Option("--label <name=value>", "only jobs with this label; may be repeated").argParser(label),
     )
     .option("--error-code <code>", "only jobs with this error, for example E405")
-    .option("--fingerprint <text>", "only jobs with the same error as the job that has this fingerprint")
+    .option("--fingerprint <text>", "only jobs whose error has this fingerprint")
     .option(
       "--error-text <words>",
       "only jobs whose error message has these words; numbers and ids do not count",
@@ -207,7 +209,7 @@ export function workflowVersion(text: string): { readonly name: string; readonly
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** `90m`, `24h`, `7d`, as milliseconds. */
-export function since(text: string): number {
+function timeBack(text: string): number {
   const [, amount, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
   if (amount === undefined)
     throw new InvalidArgumentError("It must be a length of time, such as 30m, 2h or 7d.")

@@ -32,7 +32,7 @@ export async function pause(
   options: TargetOptions & { readonly reason?: string },
 ): Promise<number> {
   const job = await withTarget(options, ({ jobs }) => jobs.pause(jobId, options))
-  return told(job, options, "is paused: no further node begins. Running ones end.")
+  return told(job, options, "is paused: nodes that run finish, no new node starts.")
 }
 
 export async function resume(jobId: string, options: TargetOptions): Promise<number> {

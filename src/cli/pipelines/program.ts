@@ -17,7 +17,7 @@ export function pipelineCommands(program: Command): void {
     .option("--limit <count>", "the largest number of ancestors, and of descendants", options.upTo(1000), 100)
     .option("--depth <steps>", "the largest number of steps from the message", options.upTo(1000))
     .option("--width <count>", "the largest number of messages of one step", options.upTo(1000))
-    .option("--from <count>", "leave out this many messages next to it: a further page", options.countFrom0)
+    .option("--from <count>", "skip this many messages (for further pages)", options.countFrom0)
     .addOption(json())
     .action(run(code, "lineage"))
 
@@ -34,7 +34,7 @@ export function pipelineCommands(program: Command): void {
     .summary("list messages of a pipeline that failed permanently; replay them")
     .description(
       "Lists the dead letters of a job; without a job, the jobs that have any. With --replay a new job of the same pipeline " +
-        "processes all or the named ones again, and its id is printed.",
+        "processes them again (all, or those named); its id is printed.",
     )
     .argument("[job]", "the job's id")
     .option("--route <name>", "only dead letters of this route")

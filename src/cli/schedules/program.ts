@@ -33,7 +33,7 @@ export function scheduleProgram(): Command {
     .option("--catch-up <policy>", "ticks more than a minute late: last, all or none (default: last)")
     .option(
       "--catch-up-seconds <seconds>",
-      "later than this, a tick never fires (default: 86400)",
+      "a tick that is later than this is dropped (default: 86400)",
       options.wholeNumber,
     )
     .option("--dry-run", "only check it, and print its next ticks")

@@ -73,7 +73,7 @@ export function openStore(location: string, options: TargetOptions): Target {
     push: text => push(store, text, owner, options),
     async *changes({ signal }) {
       const reader = await store.reader()
-      if (reader.isExclusive) throw store.noEngine("No job will change")
+      if (reader.isExclusive) throw store.noEngine("Nothing to watch")
       yield* polledChanges(reader, only, signal)
     },
     get isRun() {

@@ -173,7 +173,7 @@ interface RunningPoll {
 
 type PollTerms = RateRequest & Pick<ProviderTerms, "timeoutSeconds">
 
-/** For a provider that was removed from this process, or cannot be polled any more: another release may know it. */
+/** For a provider that this process does not know, or cannot poll any more: a process with another release may. */
 const rarely: PollPolicy = { seconds: [120], jitter: 0.1, maxErrors: null }
 
 function unknownProvider(provider: string): Fault {

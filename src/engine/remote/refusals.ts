@@ -21,7 +21,7 @@ const refusals: {
     "has started, so its start time cannot be changed; cancel it, and submit it again",
   ],
   job_not_ended: ["E303", "has not ended yet; cancel it first"],
-  job_final: ["E307", "is complete or deleted already, so the command has nothing to do"],
+  job_final: ["E307", "has completed or is deleted, so the command changes nothing"],
   stale_token: ["E312", "has been resumed since its resume token was read; read its graph again"],
   other_schema: ["E312", "waits for the signal with another schema than before; send it again"],
   job_changed: ["E316", "has ended or been retried since the bulk operation began"],

@@ -108,10 +108,7 @@ export function mustHaveNodes(plan: Plan, { from, overrides, items, reuse, confi
     const nearest = new Suggester().nearest(unknown, [...plan.positions.keys()])
     const hint = nearest === undefined ? "" : ` Did you mean "${nearest}"?`
     wrong(
-      `${parameter} names "${unknown}", and workflow "${plan.name}" has no such node.${hint}`.replace(
-        /\.$/,
-        "",
-      ),
+      `workflow "${plan.name}" has no node "${unknown}" (given in "${parameter}").${hint}`.replace(/\.$/, ""),
     )
   }
   for (const id of from ?? [])

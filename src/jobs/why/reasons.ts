@@ -182,7 +182,7 @@ const queues: ReadonlySet<ReasonKind> = new Set([
 /** Part of the run of a node. */
 const runs: ReadonlySet<ReasonKind> = new Set(["running", "timer", "signal", "provider", "child", "items"])
 
-/** What the time since `waitStart` is compared with; null: other nodes, retries and people decide how long it takes. */
+/** What the time since `waitStart` is compared with; null: its duration depends on other nodes, retries or people. */
 export function usualWait(
   kind: ReasonKind,
   { count, failed, queued_ms, duration_ms }: NodeStatistics,

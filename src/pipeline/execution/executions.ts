@@ -20,14 +20,13 @@ import type { TaskLane } from "../../broker/routed.ts"
 import { type Fault, toFault } from "../../core/faults.ts"
 import type { Json } from "../../core/json.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
-import { within } from "../../engine/clock.ts"
+import { sleep, untilStoreAnswers, within } from "../../engine/clock.ts"
 import { jobPartition } from "../../engine/ids.ts"
 import { JobArtifacts } from "../../engine/owner/job-artifacts.ts"
 import type { LiveMessage } from "../../engine/remote/live-messages.ts"
 import { UmbraError } from "../../errors.ts"
 import type { SubmitOptions } from "../../jobs/submit.ts"
 import type { MessageKey } from "../../journal/port/pipelines.ts"
-import { retry } from "../../journal/retry.ts"
 import { TooManyConcurrentExecutionsError } from "../errors.ts"
 import { replayedJob } from "../message-names.ts"
 import type { PipelineMetrics } from "../metrics.ts"
@@ -172,10 +171,8 @@ export class Executions implements TaskLane {
   async #artifactFault(owner: string, hashes: readonly string[]): Promise<Fault | null> {
     const { journal, clock } = this.#parts
     const artifacts = new JobArtifacts(journal, () => clock.now())
-    const options = { ...journal.capabilities.retry, tries: Number.POSITIVE_INFINITY }
-    const sleep = (ms: number) => new Promise<void>(resolve => clock.after(ms, resolve))
     try {
-      return await retry({ ...options, sleep }, () => artifacts.fault(owner, hashes))
+      return await untilStoreAnswers(() => artifacts.fault(owner, hashes), { pause: ms => sleep(clock, ms) })
     } catch (error) {
       return toFault(error, { now: clock.now() })
     }

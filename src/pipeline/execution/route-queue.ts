@@ -3,8 +3,8 @@
  * route keeps up, and read from the store in pages when it does not. Includes messages whose retry is due.
  */
 import type { RouteProgress } from "../../core/pipeline/progress.ts"
+import { untilStoreAnswers } from "../../engine/clock.ts"
 import type { MessageRow, ParkedState, PipelineStore } from "../../journal/port/pipelines.ts"
-import { retry } from "../../journal/retry.ts"
 import type { Delivery } from "../commit/delivery.ts"
 
 export interface RouteQueueParts {
@@ -20,8 +20,6 @@ export interface RouteQueueParts {
   /** The store returned an impossible result. */
   readonly broken: (error: unknown) => void
 }
-
-const AGAIN = { tries: Number.POSITIVE_INFINITY, initialMs: 1000, maxMs: 1000 }
 
 export class RouteQueue {
   readonly #parts: RouteQueueParts
@@ -181,9 +179,7 @@ export class RouteQueue {
 
   /** While the store is unavailable the route waits. */
   #untilAnswered(ask: () => Promise<void>): Promise<void> {
-    const sleep = (ms: number) => new Promise<void>(resolve => this.#parts.after(ms, resolve))
-    return retry({ ...AGAIN, sleep }, async () => {
-      if (!this.#isStopped) await ask()
-    })
+    const pause = (ms: number) => new Promise<void>(resolve => this.#parts.after(ms, resolve))
+    return untilStoreAnswers(async () => (this.#isStopped ? undefined : ask()), { pause })
   }
 }

@@ -10,7 +10,7 @@ const node = z.object({
   began_ms: z
     .number()
     .nullable()
-    .describe("When it was ready to run, from the start of the job. null: it was not yet."),
+    .describe("Time from the start of the job until the node was ready to run. null: it was not ready."),
   took_ms: z.number().nullable().describe("null: it has not ended."),
   usage: sums,
   error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
@@ -20,7 +20,7 @@ const node = z.object({
     .describe("For a list that has not ended: how many of its items have."),
   output: nullableText
     .optional()
-    .describe("Hash of the output. null: there is none. Left out: not computed, beyond the bounds."),
+    .describe("Hash of the output. null: there is none. Absent: too large to compute."),
 })
 
 const side = z.object({
@@ -29,7 +29,7 @@ const side = z.object({
   workflow_version: int.nullable().describe("null: a changed definition."),
   status: z.string(),
   definition: z.string().describe("Hash of the definition."),
-  input: z.string().optional().describe("Hash of the input. Left out: not computed, beyond the bounds."),
+  input: z.string().optional().describe("Hash of the input. Absent: too large to compute."),
   took_ms: z.number(),
   usage: sums,
 })

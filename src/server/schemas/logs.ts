@@ -47,7 +47,7 @@ const logLine = schema.exemplified("LogLine", lineExample, {
     .min(1)
     .optional()
     .describe(
-      "How many lines of the run before this one were lost. Of a line of the engine, which ends the attempt: how many at its end.",
+      "How many lines of the run before this one were lost. For the line of the engine that ends the attempt: how many were lost at its end.",
     ),
 })
 

@@ -167,7 +167,7 @@ describe("file_source", () => {
     expect((await run(source, { config: { path: name } })).emitted).toHaveLength(1)
     const none = builtIn("file_source", { allowFiles: false })
     await expect(run(none, { config: { path: inside } })).rejects.toThrow(
-      /none is allowed.*UMBRA_ALLOW_FILES/,
+      /no file is allowed.*UMBRA_ALLOW_FILES/,
     )
   })
 
@@ -196,7 +196,7 @@ describe("file_source", () => {
       for (const adapter of [source, sink]) {
         const error = await run(adapter, { owner: "carol", config: { path } }).catch(thrown => thrown)
         expect([path, error.code, error.message.replace(path, "PATH")]).toEqual([
-          ...[path, "E721", expect.stringContaining("Pipelines may not use the file PATH: only those in")],
+          ...[path, "E721", expect.stringContaining("Pipelines may not use the file PATH: only files in")],
         ])
       }
     expect(readdirSync(elsewhere)).toEqual(before)
@@ -243,7 +243,7 @@ describe("file_source", () => {
     for (const path of others) await expect(read("bob", path)).rejects.toMatchObject(refused)
     await expect(read("bob", "x")).rejects.toMatchObject({ code: "E722" })
     const message = await read("bob", "/etc/passwd").catch(error => (error as Error).message)
-    expect(message).toContain(`only those in ${join(folder, "bob")} are allowed`)
+    expect(message).toContain(`only files in ${join(folder, "bob")} are allowed`)
     const all = builtIn("file_source", { allowFiles: true })
     await expect(run(all, { owner: "bob", config: { path: "/etc/hostname" } })).rejects.toMatchObject(refused)
     const [long, longer] = ["ü".repeat(199), "ü".repeat(200)]

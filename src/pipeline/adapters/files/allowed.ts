@@ -96,11 +96,11 @@ function isInside(folder: string, path: string): boolean {
 }
 
 function notAllowed(path: string, folders: readonly string[], isForLocal: boolean): HandlerError {
-  const now = folders.length === 0 ? "none is" : `only those in ${folders.join(", ")} are`
+  const now = folders.length === 0 ? "no file is allowed" : `only files in ${folders.join(", ")} are allowed`
   const advice = isForLocal
     ? `UMBRA_ALLOW_FILES=1 is for the owner "${localOwner}" alone: with a list of folders, every owner has a folder of its own.`
     : "To allow it, the operator sets UMBRA_ALLOW_FILES to the folders that are allowed."
-  return finalError("E721", `Pipelines may not use the file ${path}: ${now} allowed. ${advice}`)
+  return finalError("E721", `Pipelines may not use the file ${path}: ${now}. ${advice}`)
 }
 
 function withNul(path: string): HandlerError {
