@@ -54,7 +54,7 @@ export interface ScheduleSummary extends ScheduleDocument {
   /** The latest job that a tick has started. */
   readonly last_job: string | null
   /** Present: this release does not accept the stored document, and no tick fires. */
-  readonly problem?: string | undefined
+  readonly problem?: string
   /** What its newest ticks did, newest first; only if the list was asked for them. */
   readonly fires?: readonly FireView[]
 }
@@ -414,7 +414,7 @@ function summary(row: ScheduleRow): ScheduleSummary {
     next_at: problem === undefined ? timeOrNull(row.nextAt) : null,
     queued_tick: timeOrNull(row.queuedTick),
     last_job: row.lastJob,
-    problem,
+    ...(problem === undefined ? {} : { problem }),
   }
 }
 
