@@ -251,6 +251,11 @@ export function isInFlight({ nodeStatus }: JobState, node: number): boolean {
   return nodeStatus[node] === QUEUED || nodeStatus[node] === RUNNING
 }
 
+/** A job that was deleted after that still has its output. */
+export function hasCompleted({ status, unfinished, fault }: JobState): boolean {
+  return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
+}
+
 /** X1: changes with each resume. Not a secret: it shows whether the job has continued since it was read. */
 export function resumeToken({ resumes, lists }: JobState): string {
   let ended = resumes

@@ -6,6 +6,7 @@ import type { DeadLettersView, RouteView } from "../pipeline/view.ts"
 import type { Adjacency, RuleNode } from "../plan.ts"
 import {
   FAILED,
+  hasCompleted,
   isDelayed,
   isDone,
   type JobState,
@@ -473,9 +474,4 @@ export function progressPercent(state: JobState): number {
   for (const [node, { items, state: list }] of state.lists)
     if (!isDone(state, node)) done += (items.length - list.unfinished) / items.length
   return Math.min(99, Math.floor((done * 100) / size))
-}
-
-/** A DELETED job still shows its outcome. */
-function hasCompleted({ status, unfinished, fault }: JobState): boolean {
-  return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
 }
