@@ -143,7 +143,7 @@ export class LocalBroker implements Broker {
         const inLane = places.get(lane) ?? new Map(lane.queue.order().map(({ key }, at) => [key, at + 1]))
         places.set(lane, inLane)
         const position = inLane.get(attemptName(task))
-        return { reason: "busy", queued: inLane.size, position }
+        return { reason: "busy", queued: inLane.size, ...(position === undefined ? {} : { position }) }
       },
     }
   }

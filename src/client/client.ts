@@ -25,60 +25,7 @@ import {
 } from "./requests.ts"
 import { Schedules } from "./schedules.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
-import type {
-  BulkJob,
-  BulkResult,
-  CompareOptions,
-  CompiledGraph,
-  ConfigOptions,
-  DeadLetter,
-  DeadLetterPage,
-  DeadLettersOptions,
-  DurationsFilter,
-  EventPage,
-  ExecutionPage,
-  ExecutionsOptions,
-  FactPage,
-  FactRecord,
-  FactStreamEvent,
-  FactsOptions,
-  FailurePage,
-  FailuresOptions,
-  ForkOptions,
-  ForkPreview,
-  ForkRequest,
-  ItemsOptions,
-  JobDescription,
-  JobPage,
-  JobSnapshot,
-  JobStreamEvent,
-  JobsFilter,
-  JobsStreamEvent,
-  Lineage,
-  LineageOptions,
-  NodeConfig,
-  NodeOptions,
-  PayloadOptions,
-  RemoteComparison,
-  RemoteDurations,
-  RemoteEvent,
-  RemoteGraph,
-  RemoteGraphAt,
-  RemoteItemPage,
-  RemoteNodeDetails,
-  ReplayJob,
-  ReplayOptions,
-  ReportOptions,
-  Signalled,
-  SignalOptions,
-  StartOptions,
-  SubmitManyOptions,
-  SubmitOptions,
-  WaitPage,
-  WaitsOptions,
-  WhyOptions,
-  WhyView,
-} from "./types.ts"
+import type * as api from "./types.ts"
 import { waitForEnd } from "./wait.ts"
 import { jobEvents } from "./watch.ts"
 import { Sessions, Tokens, Workflows } from "./workflows.ts"
@@ -86,8 +33,8 @@ import { Sessions, Tokens, Workflows } from "./workflows.ts"
 /** The input may be left out if `{}` is a valid input. */
 type InputArguments<Input> =
   Record<never, never> extends Input
-    ? [input?: Input, options?: SubmitOptions]
-    : [input: Input, options?: SubmitOptions]
+    ? [input?: Input, options?: api.SubmitOptions]
+    : [input: Input, options?: api.SubmitOptions]
 
 /** Jobs that a server takes with one request. */
 const BULK = 1000
@@ -141,11 +88,11 @@ export class UmbraClient {
     workflow: Workflow<Input, Output>,
     ...given: InputArguments<Input>
   ): Promise<RemoteJob<Output>>
-  submit(workflow: Definition | string, input?: unknown, options?: SubmitOptions): Promise<RemoteJob>
+  submit(workflow: Definition | string, input?: unknown, options?: api.SubmitOptions): Promise<RemoteJob>
   async submit(
     workflow: Workflow | Definition | string,
     input?: unknown,
-    options: SubmitOptions = {},
+    options: api.SubmitOptions = {},
   ): Promise<RemoteJob> {
     const { job_id } = await this.accept(workflow, input, options)
     return new RemoteJob(this, job_id)
@@ -158,26 +105,26 @@ export class UmbraClient {
   async submitMany<Input, Output>(
     workflow: Workflow<Input, Output>,
     inputs: readonly Input[],
-    options?: SubmitManyOptions,
-  ): Promise<BulkResult<Output>[]>
+    options?: api.SubmitManyOptions,
+  ): Promise<api.BulkResult<Output>[]>
   async submitMany(
     workflow: Definition | string,
     inputs: readonly unknown[],
-    options?: SubmitManyOptions,
-  ): Promise<BulkResult[]>
-  async submitMany(submissions: readonly BulkJob[], options?: Signalled): Promise<BulkResult[]>
+    options?: api.SubmitManyOptions,
+  ): Promise<api.BulkResult[]>
+  async submitMany(submissions: readonly api.BulkJob[], options?: api.Signalled): Promise<api.BulkResult[]>
   async submitMany(
-    given: Workflow | Definition | string | readonly BulkJob[],
-    inputsOrOptions: readonly unknown[] | Signalled = [],
-    options: SubmitManyOptions = {},
-  ): Promise<BulkResult[]> {
+    given: Workflow | Definition | string | readonly api.BulkJob[],
+    inputsOrOptions: readonly unknown[] | api.Signalled = [],
+    options: api.SubmitManyOptions = {},
+  ): Promise<api.BulkResult[]> {
     const isList = Array.isArray(given)
     const inputs = isList ? [] : (inputsOrOptions as readonly unknown[])
-    const { signal, ...shared } = isList ? (inputsOrOptions as SubmitManyOptions) : options
-    const jobs: readonly BulkJob[] = isList
+    const { signal, ...shared } = isList ? (inputsOrOptions as api.SubmitManyOptions) : options
+    const jobs: readonly api.BulkJob[] = isList
       ? given
-      : inputs.map(input => ({ workflow: given as BulkJob["workflow"], input, options: shared }))
-    const results: BulkResult[] = []
+      : inputs.map(input => ({ workflow: given as api.BulkJob["workflow"], input, options: shared }))
+    const results: api.BulkResult[] = []
     for (let next = 0; next < jobs.length; next += BULK)
       for (const result of await this.#sendMany(jobs.slice(next, next + BULK), signal))
         results.push(
@@ -189,8 +136,11 @@ export class UmbraClient {
   }
 
   /** Each job has a key, for all tries of the request. */
-  async #sendMany(jobs: readonly BulkJob[], signal: AbortSignal | undefined): Promise<readonly BulkAnswer[]> {
-    const references = new Map<BulkJob["workflow"], string>()
+  async #sendMany(
+    jobs: readonly api.BulkJob[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly BulkAnswer[]> {
+    const references = new Map<api.BulkJob["workflow"], string>()
     for (const { workflow } of jobs)
       if (!references.has(workflow)) references.set(workflow, await this.#reference(workflow, { signal }))
     const body = { jobs: jobs.map(job => submissionBody(job, references.get(job.workflow)!)) }
@@ -198,7 +148,7 @@ export class UmbraClient {
     return (await this.#http.ask<{ readonly results: readonly BulkAnswer[] }>("/jobs/bulk", request)).results
   }
 
-  async #reference(workflow: BulkJob["workflow"], { signal }: Signalled): Promise<string> {
+  async #reference(workflow: api.BulkJob["workflow"], { signal }: api.Signalled): Promise<string> {
     if (typeof workflow === "string") return workflow
     const { name, version } = await this.workflows.pushOnce(workflow, { signal })
     return `${name}@${version}`
@@ -208,8 +158,8 @@ export class UmbraClient {
   async accept(
     workflow: Workflow | Definition | string,
     input?: unknown,
-    options: SubmitOptions = {},
-  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+    options: api.SubmitOptions = {},
+  ): Promise<api.JobSnapshot & { readonly is_new: boolean }> {
     // One key for all tries. If the workflow was not found, the key has not been used.
     const keyed = { ...options, idempotencyKey: options.idempotencyKey ?? newKey() }
     const send = async () => this.#send(await this.#reference(workflow, keyed), input, keyed)
@@ -227,8 +177,8 @@ export class UmbraClient {
   async #send(
     workflow: string,
     input: unknown,
-    { idempotencyKey, ttlSeconds, priority, labels, signal, ...start }: SubmitOptions,
-  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+    { idempotencyKey, ttlSeconds, priority, labels, signal, ...start }: api.SubmitOptions,
+  ): Promise<api.JobSnapshot & { readonly is_new: boolean }> {
     const body = { workflow, input, priority, ttl_seconds: ttlSeconds, labels, ...startBody(start) }
     return this.#create("/jobs", { body, signal }, idempotencyKey!)
   }
@@ -238,10 +188,10 @@ export class UmbraClient {
     path: string,
     request: Pick<Asked, "body" | "signal">,
     key: string,
-  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+  ): Promise<api.JobSnapshot & { readonly is_new: boolean }> {
     const headers = { "idempotency-key": headerText(key) }
     const asked = { method: "POST", safe: true, headers, ...request } as const
-    const { status, value } = await this.#http.answer<JobSnapshot>(path, asked)
+    const { status, value } = await this.#http.answer<api.JobSnapshot>(path, asked)
     return { ...value, is_new: status === 201 }
   }
 
@@ -249,130 +199,157 @@ export class UmbraClient {
     return new RemoteJob(this, jobId)
   }
 
-  async job(jobId: string, options: Signalled = {}): Promise<JobSnapshot> {
+  async job(jobId: string, options: api.Signalled = {}): Promise<api.JobSnapshot> {
     return this.#http.ask(`/jobs/${segment(jobId)}`, options)
   }
 
   /** All jobs that match the filter, newest first; pages are requested as needed. */
-  jobs(filter: JobsFilter = {}): AsyncGenerator<JobSnapshot, void, undefined> {
+  jobs(filter: api.JobsFilter = {}): AsyncGenerator<api.JobSnapshot, void, undefined> {
     return entries((after?: string) => this.jobPage({ ...filter, after }), "jobs", filter.after)
   }
 
   /** Failed jobs, grouped by their errors; by default those submitted in the last 24 hours. */
-  failures({ workflow, from, to, after, signal }: FailuresOptions = {}): Promise<FailurePage> {
+  failures({ workflow, from, to, after, signal }: api.FailuresOptions = {}): Promise<api.FailurePage> {
     const query = { workflow, from: isoText(from), to: isoText(to), after }
     return this.#http.ask("/failures", { query, signal })
   }
 
-  jobPage(filter: JobsFilter = {}): Promise<JobPage> {
+  jobPage(filter: api.JobsFilter = {}): Promise<api.JobPage> {
     const { after, limit, signal } = filter
     return this.#http.ask("/jobs", { query: { ...listQuery(filter), after, limit }, signal })
   }
 
   /** Durations of jobs by the time of their creation, by default in the last 24 hours. */
-  durations({ points, signal, ...filter }: DurationsFilter = {}): Promise<RemoteDurations> {
+  durations({ points, signal, ...filter }: api.DurationsFilter = {}): Promise<api.RemoteDurations> {
     return this.#http.ask("/jobs/durations", { query: { ...listQuery(filter), points }, signal })
   }
 
-  async graph(jobId: string, options: Signalled = {}): Promise<RemoteGraph> {
+  async graph(jobId: string, options: api.Signalled = {}): Promise<api.RemoteGraph> {
     return this.#http.ask(`/jobs/${segment(jobId)}/graph`, options)
   }
 
   /** The graph at a past moment: a seq, `#12` for the twelfth fact, or a time as ISO 8601 text or Date. */
-  graphAt(jobId: string, at: number | string | Date, { signal }: Signalled = {}): Promise<RemoteGraphAt> {
+  graphAt(
+    jobId: string,
+    at: number | string | Date,
+    { signal }: api.Signalled = {},
+  ): Promise<api.RemoteGraphAt> {
     return this.#http.ask(`/jobs/${segment(jobId)}/graph`, { query: { at: momentText(at) }, signal })
   }
 
   /** Compares two jobs, or two moments of one job; moments as for `graphAt`. `diff`: nodes whose outputs are compared by value. */
-  compare(a: string, b: string, options: CompareOptions = {}): Promise<RemoteComparison> {
+  compare(a: string, b: string, options: api.CompareOptions = {}): Promise<api.RemoteComparison> {
     const { atA, atB, diff, signal } = options
     const query = { a, b, at_a: momentText(atA), at_b: momentText(atB), diff }
     return this.#http.ask("/jobs/compare", { query, signal })
   }
 
   /** Why the job, or one of its nodes, makes no progress: now, or at a past moment as for `graphAt`. */
-  why(jobId: string, { node, at, signal }: WhyOptions = {}): Promise<WhyView> {
+  why(jobId: string, { node, at, signal }: api.WhyOptions = {}): Promise<api.WhyView> {
     return this.#http.ask(`/jobs/${segment(jobId)}/why`, { query: { node, at: momentText(at) }, signal })
   }
 
   /** Why unfinished jobs make no progress, grouped by cause. */
-  waits({ workflow, after, signal }: WaitsOptions = {}): Promise<WaitPage> {
+  waits({ workflow, after, signal }: api.WaitsOptions = {}): Promise<api.WaitPage> {
     return this.#http.ask("/waits", { query: { workflow, after }, signal })
   }
 
   /** All facts, oldest first; pages are requested as needed. */
-  facts(jobId: string, options: FactsOptions = {}): AsyncGenerator<FactRecord, void, undefined> {
+  facts(jobId: string, options: api.FactsOptions = {}): AsyncGenerator<api.FactRecord, void, undefined> {
     const ask = (after?: string | number) => this.factPage(jobId, { ...options, after })
-    return entries<"facts", string | number, FactPage>(ask, "facts", options.after)
+    return entries<"facts", string | number, api.FactPage>(ask, "facts", options.after)
   }
 
-  factPage(jobId: string, { after, limit, signal }: FactsOptions = {}): Promise<FactPage> {
+  factPage(jobId: string, { after, limit, signal }: api.FactsOptions = {}): Promise<api.FactPage> {
     return this.#http.ask(`/jobs/${segment(jobId)}/facts`, { query: { after, limit }, signal })
   }
 
   /** Facts and the live state, until the job has ended. `lastEventId`: the seq of the last known fact. */
-  followFacts(jobId: string, options?: StreamOptions): AsyncIterable<FactStreamEvent> {
-    return resumingStream<FactStreamEvent>(this.#http, `/jobs/${segment(jobId)}/facts?follow=true`, options)
+  followFacts(jobId: string, options?: StreamOptions): AsyncIterable<api.FactStreamEvent> {
+    return resumingStream<api.FactStreamEvent>(
+      this.#http,
+      `/jobs/${segment(jobId)}/facts?follow=true`,
+      options,
+    )
   }
 
   /** A payload that a fact refers to: `field` as in its reference. */
-  payload(jobId: string, seq: number, field: string, { path, signal }: PayloadOptions = {}): Promise<Json> {
+  payload(
+    jobId: string,
+    seq: number,
+    field: string,
+    { path, signal }: api.PayloadOptions = {},
+  ): Promise<Json> {
     return this.#http.ask(`/jobs/${segment(jobId)}/payloads/${seq}/${segment(field)}`, {
       query: { path },
       signal,
     })
   }
 
-  async node(jobId: string, node: string, { item, signal }: NodeOptions = {}): Promise<RemoteNodeDetails> {
+  async node(
+    jobId: string,
+    node: string,
+    { item, signal }: api.NodeOptions = {},
+  ): Promise<api.RemoteNodeDetails> {
     return this.#http.ask(`/jobs/${segment(jobId)}/nodes/${segment(node)}`, { query: { item }, signal })
   }
 
   /** The config of a node as it was rendered for an attempt (default: the last), with secrets masked. */
-  nodeConfig(jobId: string, node: string, options: ConfigOptions = {}): Promise<NodeConfig> {
+  nodeConfig(jobId: string, node: string, options: api.ConfigOptions = {}): Promise<api.NodeConfig> {
     const { attempt, item, signal } = options
     const path = `/jobs/${segment(jobId)}/nodes/${segment(node)}/config`
     return this.#http.ask(path, { query: { attempt, item }, signal })
   }
 
   /** The job as one HTML file that replays it. `payloads`: data of the user in it; default `preview`. */
-  async report(jobId: string, { payloads, signal }: ReportOptions = {}): Promise<string> {
+  async report(jobId: string, { payloads, signal }: api.ReportOptions = {}): Promise<string> {
     const path = `/jobs/${segment(jobId)}/report`
     return (await this.#http.send(path, { query: { payloads } }, signal)).text()
   }
 
   /** A page of the items of a node with `for_each`. */
-  items(jobId: string, node: string, options: ItemsOptions = {}): Promise<RemoteItemPage> {
+  items(jobId: string, node: string, options: api.ItemsOptions = {}): Promise<api.RemoteItemPage> {
     const { after, limit, at, signal } = options
     const path = `/jobs/${segment(jobId)}/nodes/${segment(node)}/items`
     return this.#http.ask(path, { query: { after, limit, at: momentText(at) }, signal })
   }
 
   /** For a pipeline: the ancestors and descendants of a message (`route:12`). */
-  lineage(jobId: string, message: string, { signal, ...query }: LineageOptions = {}): Promise<Lineage> {
+  lineage(
+    jobId: string,
+    message: string,
+    { signal, ...query }: api.LineageOptions = {},
+  ): Promise<api.Lineage> {
     return this.#http.ask(`/jobs/${segment(jobId)}/lineage`, { query: { message, ...query }, signal })
   }
 
   /** A page of executions of pipelines, newest first. */
-  executions({ dead_letters, signal, ...page }: ExecutionsOptions = {}): Promise<ExecutionPage> {
+  executions({ dead_letters, signal, ...page }: api.ExecutionsOptions = {}): Promise<api.ExecutionPage> {
     const query = { ...page, ...(dead_letters ? { dead_letters: "true" } : {}) }
     return this.#http.ask("/executions", { query, signal })
   }
 
   /** For a pipeline: all messages that failed permanently; pages are requested as needed. */
-  deadLetters(jobId: string, options: DeadLettersOptions = {}): AsyncGenerator<DeadLetter, void, undefined> {
+  deadLetters(
+    jobId: string,
+    options: api.DeadLettersOptions = {},
+  ): AsyncGenerator<api.DeadLetter, void, undefined> {
     const ask = (after?: string) => this.deadLetterPage(jobId, { ...options, after })
     return entries(ask, "dead_letters", options.after)
   }
 
   deadLetterPage(
     jobId: string,
-    { route, after, limit, signal }: DeadLettersOptions = {},
-  ): Promise<DeadLetterPage> {
+    { route, after, limit, signal }: api.DeadLettersOptions = {},
+  ): Promise<api.DeadLetterPage> {
     return this.#http.ask(`/jobs/${segment(jobId)}/dead-letters`, { query: { route, after, limit }, signal })
   }
 
   /** Replays dead letters of a pipeline, as a new job. Each is replayed once: its `replayed_by` names the job. */
-  replay(jobId: string, { messages, bodies, workflow, signal }: ReplayOptions = {}): Promise<ReplayJob> {
+  replay(
+    jobId: string,
+    { messages, bodies, workflow, signal }: api.ReplayOptions = {},
+  ): Promise<api.ReplayJob> {
     const path = `/jobs/${segment(jobId)}/dead-letters/replay`
     return this.#http.ask(path, { method: "POST", body: { messages, bodies, workflow }, signal })
   }
@@ -380,66 +357,74 @@ export class UmbraClient {
   /** All events, or those with a greater seq than `after`; reads all pages of the server. */
   async events(
     jobId: string,
-    { after, signal }: Signalled & { readonly after?: number | undefined } = {},
-  ): Promise<readonly RemoteEvent[]> {
+    { after, signal }: api.Signalled & { readonly after?: number | undefined } = {},
+  ): Promise<readonly api.RemoteEvent[]> {
     const path = `/jobs/${segment(jobId)}/events`
-    const events: RemoteEvent[] = []
+    const events: api.RemoteEvent[] = []
     const ask = (next?: string | number) =>
-      this.#http.ask<EventPage>(path, { query: { after: next, limit: EVENTS }, signal })
+      this.#http.ask<api.EventPage>(path, { query: { after: next, limit: EVENTS }, signal })
     // A server of an earlier release returns all events at once, without `next`.
-    for await (const page of pages<string | number, EventPage>(ask, after))
+    for await (const page of pages<string | number, api.EventPage>(ask, after))
       for (const event of page.events) events.push(event)
     return events
   }
 
   /** Without a job: all jobs of the token's owner, until the signal is aborted. With one: until it has ended. */
-  stream(options?: StreamOptions): AsyncIterable<JobsStreamEvent>
-  stream(jobId: string, options?: StreamOptions): AsyncIterable<JobStreamEvent>
+  stream(options?: StreamOptions): AsyncIterable<api.JobsStreamEvent>
+  stream(jobId: string, options?: StreamOptions): AsyncIterable<api.JobStreamEvent>
   stream(
     first?: string | StreamOptions,
     second?: StreamOptions,
-  ): AsyncIterable<JobsStreamEvent> | AsyncIterable<JobStreamEvent> {
+  ): AsyncIterable<api.JobsStreamEvent> | AsyncIterable<api.JobStreamEvent> {
     return typeof first === "string"
-      ? resumingStream<JobStreamEvent>(this.#http, `/jobs/${segment(first)}/stream`, second)
-      : resumingStream<JobsStreamEvent>(this.#http, "/jobs/stream", first)
+      ? resumingStream<api.JobStreamEvent>(this.#http, `/jobs/${segment(first)}/stream`, second)
+      : resumingStream<api.JobsStreamEvent>(this.#http, "/jobs/stream", first)
   }
 
-  watch(jobId: string, options: WatchOptions = {}): AsyncIterable<RemoteEvent> {
+  watch(jobId: string, options: WatchOptions = {}): AsyncIterable<api.RemoteEvent> {
     return jobEvents(this, jobId, options, this.#http.settings)
   }
 
   /** Continues while the server is unavailable, up to the configured patience. */
-  wait(jobId: string, options: WaitOptions = {}): Promise<JobSnapshot> {
+  wait(jobId: string, options: WaitOptions = {}): Promise<api.JobSnapshot> {
     return waitForEnd(this.#http, jobId, options)
   }
 
-  async cancel(jobId: string, reason?: string): Promise<JobSnapshot> {
+  async cancel(jobId: string, reason?: string): Promise<api.JobSnapshot> {
     const body = reason === undefined ? undefined : { reason }
     return this.#http.ask(`/jobs/${segment(jobId)}/cancel`, { method: "POST", body })
   }
 
   /** Runs all nodes that are not COMPLETED or SKIPPED. */
-  async retry(jobId: string): Promise<JobSnapshot> {
+  async retry(jobId: string): Promise<api.JobSnapshot> {
     return this.#http.ask(`/jobs/${segment(jobId)}/retry`, { method: "POST" })
   }
 
   /** A new job that takes over what need not run again. E314: it repeats effects of `previewFork` that `confirm` lacks. */
-  async fork(jobId: string, request: ForkRequest = {}, options: ForkOptions = {}): Promise<RemoteJob> {
+  async fork(
+    jobId: string,
+    request: api.ForkRequest = {},
+    options: api.ForkOptions = {},
+  ): Promise<RemoteJob> {
     return new RemoteJob(this, (await this.acceptFork(jobId, request, options)).job_id)
   }
 
   /** As `fork`, but returns the new job as submitted. */
   async acceptFork(
     jobId: string,
-    request: ForkRequest = {},
-    { idempotencyKey = newKey(), signal }: ForkOptions = {},
-  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+    request: api.ForkRequest = {},
+    { idempotencyKey = newKey(), signal }: api.ForkOptions = {},
+  ): Promise<api.JobSnapshot & { readonly is_new: boolean }> {
     const body = forkBody(request)
     return this.#create(`/jobs/${segment(jobId)}/fork`, { body, signal }, idempotencyKey)
   }
 
   /** What a fork would do: which nodes it takes over, which run, and why. */
-  previewFork(jobId: string, request: ForkRequest = {}, { signal }: Signalled = {}): Promise<ForkPreview> {
+  previewFork(
+    jobId: string,
+    request: api.ForkRequest = {},
+    { signal }: api.Signalled = {},
+  ): Promise<api.ForkPreview> {
     const body = { ...forkBody(request), dry_run: true }
     return this.#http.ask(`/jobs/${segment(jobId)}/fork`, { method: "POST", safe: true, body, signal })
   }
@@ -447,8 +432,8 @@ export class UmbraClient {
   /** The compiled graph of the job's definition. `definition`: answer also with the definition. */
   compiledGraph(
     jobId: string,
-    { definition = false, ...options }: Signalled & { readonly definition?: boolean } = {},
-  ): Promise<CompiledGraph & { readonly definition?: JsonObject }> {
+    { definition = false, ...options }: api.Signalled & { readonly definition?: boolean } = {},
+  ): Promise<api.CompiledGraph & { readonly definition?: JsonObject }> {
     const query = { definition: definition || undefined }
     return this.#http.ask(`/jobs/${segment(jobId)}/compiled-graph`, { query, ...options })
   }
@@ -458,23 +443,23 @@ export class UmbraClient {
   }
 
   /** No further node begins until `resume`; running ones end, and the time to live keeps elapsing. */
-  async pause(jobId: string, { reason }: { reason?: string | undefined } = {}): Promise<JobSnapshot> {
+  async pause(jobId: string, { reason }: { reason?: string | undefined } = {}): Promise<api.JobSnapshot> {
     const body = reason === undefined ? undefined : { reason }
     return this.#http.ask(`/jobs/${segment(jobId)}/pause`, { method: "POST", safe: true, body })
   }
 
-  async resume(jobId: string): Promise<JobSnapshot> {
+  async resume(jobId: string): Promise<api.JobSnapshot> {
     return this.#http.ask(`/jobs/${segment(jobId)}/resume`, { method: "POST", safe: true })
   }
 
   /** Moves the start of a job that has not started; a delay of 0: it starts now. */
-  async reschedule(jobId: string, start: StartOptions): Promise<JobSnapshot> {
+  async reschedule(jobId: string, start: api.StartOptions): Promise<api.JobSnapshot> {
     const body = startBody(start ?? {})
     return this.#http.ask(`/jobs/${segment(jobId)}/reschedule`, { method: "POST", safe: true, body })
   }
 
   /** Changes the labels or the note, also of a job that has ended. */
-  async describe(jobId: string, { labels, note }: JobDescription): Promise<JobSnapshot> {
+  async describe(jobId: string, { labels, note }: api.JobDescription): Promise<api.JobSnapshot> {
     const body = { labels, note }
     return this.#http.ask(`/jobs/${segment(jobId)}`, { method: "PATCH", safe: true, body })
   }
@@ -484,14 +469,14 @@ export class UmbraClient {
     jobId: string,
     name: string,
     data: Json = null,
-    { resumeToken }: SignalOptions = {},
-  ): Promise<JobSnapshot> {
+    { resumeToken }: api.SignalOptions = {},
+  ): Promise<api.JobSnapshot> {
     const path = `/jobs/${segment(jobId)}/signals/${segment(name)}`
     return this.#http.ask(path, { method: "POST", body: data, query: { resume_token: resumeToken } })
   }
 
   /** The server's release. */
-  async version(options: Signalled = {}): Promise<string> {
+  async version(options: api.Signalled = {}): Promise<string> {
     return (await this.#http.ask<{ info: { version: string } }>("/openapi.json", options)).info.version
   }
 }

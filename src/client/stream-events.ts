@@ -37,8 +37,8 @@ export interface StreamedJob {
   readonly error: {
     readonly code: string
     readonly message: string
-    readonly node?: string | undefined
-    readonly item?: number | undefined
+    readonly node?: string
+    readonly item?: number
   } | null
   /** For a cancelled or expired job: the reason. */
   readonly reason: string | null

@@ -12,10 +12,8 @@ import {
   FAILED,
   findTask,
   type JobState,
+  ownMap,
   RUNNING,
-  setAbortedRun,
-  setLastAttempt,
-  setSpentAttempts,
   type Usage,
 } from "./state.ts"
 
@@ -101,7 +99,7 @@ function hasBegun(state: JobState, node: number): boolean {
 
 function spend(state: JobState, node: number, more: { earlier: number; lost: number }): void {
   const { earlier, lost } = state.spentAttempts.get(node) ?? noneSpent
-  setSpentAttempts(state, node, { earlier: earlier + more.earlier, lost: lost + more.lost })
+  ownMap(state, "spentAttempts").set(node, { earlier: earlier + more.earlier, lost: lost + more.lost })
 }
 
 /** The node fails because its process died too often: that attempt was lost too. */
@@ -156,7 +154,7 @@ export function noteAborted(state: JobState, node: number, at: number): AbortedR
   if (known?.attempt === attempt) return known
   const isBegun = state.startedAt[node]! > 0
   const run = { attempt, earliest: earliestStart(state, node), endedAt: at, isBegun, usage: {} }
-  setAbortedRun(state, node, run)
+  ownMap(state, "abortedRuns").set(node, run)
   return run
 }
 
@@ -236,7 +234,7 @@ export function attemptEnded(
   const { outcome, endedAt, retryAt = null } = ended
   const startedAt = state.startedAt[node] || null
   if (outcome === "lost" && startedAt !== null) spend(state, node, { earlier: 1, lost: 1 })
-  setLastAttempt(state, node, {
+  ownMap(state, "lastAttempts").set(node, {
     outcome,
     startedAt,
     endedAt,

@@ -1,7 +1,6 @@
 import type { AttemptRef } from "./commands.ts"
 import type { ExternalWaiting } from "./facts.ts"
-import type { ItemList } from "./item-list.ts"
-import type { AbortedRun, EndedAttempt, JobState, SpentAttempts, TaskRef, Usage } from "./job-state.ts"
+import type { JobState, TaskRef, Usage } from "./job-state.ts"
 import type { Json } from "./json.ts"
 import type { Graph } from "./plan.ts"
 import { type NodeStatus, nodeTransitions } from "./states.ts"
@@ -20,18 +19,9 @@ export const SKIPPED = code("SKIPPED")
 export const FAILED = code("FAILED")
 export const CANCELLED = code("CANCELLED")
 
-/** Most jobs have none of these: shared empty maps save an allocation each. */
-const noTimes: ReadonlyMap<number, number> = new Map()
-const noAttempts: ReadonlyMap<number, EndedAttempt> = new Map()
-const noneSpent: ReadonlyMap<number, SpentAttempts> = new Map()
-const noneAborted: ReadonlyMap<number, AbortedRun> = new Map()
-const noUsage: ReadonlyMap<number, Usage> = new Map()
-const noChildUsage: ReadonlyMap<string, Usage> = new Map()
-const noLists: ReadonlyMap<number, ItemList> = new Map()
-const noChildren: ReadonlyMap<number, string> = new Map()
-const noneReused: ReadonlyMap<number, string | null> = new Map()
+/** Most jobs have none of these: one shared empty map saves an allocation each. */
+const noEntries: ReadonlyMap<never, never> = new Map<never, never>()
 export const noneHeld: ReadonlySet<number> = new Set()
-export const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
 
 /**
  * Maps and sets that take no memory until something is added: a job has a dozen of them, most stay empty, and there may
@@ -71,15 +61,15 @@ class LazyMap<K, V> implements Map<K, V> {
   }
 
   keys(): MapIterator<K> {
-    return (this.#map ?? noTimes).keys() as unknown as MapIterator<K>
+    return (this.#map ?? noEntries).keys() as unknown as MapIterator<K>
   }
 
   values(): MapIterator<V> {
-    return (this.#map ?? noTimes).values() as unknown as MapIterator<V>
+    return (this.#map ?? noEntries).values() as unknown as MapIterator<V>
   }
 
   entries(): MapIterator<[K, V]> {
-    return (this.#map ?? noTimes).entries() as unknown as MapIterator<[K, V]>
+    return (this.#map ?? noEntries).entries() as unknown as MapIterator<[K, V]>
   }
 
   [Symbol.iterator](): MapIterator<[K, V]> {
@@ -142,8 +132,8 @@ export function newJobState(
     workflowVersion: 0,
     definition: null,
     forkedFrom: null,
-    reused: noneReused,
-    forkedChildren: noChildren,
+    reused: noEntries,
+    forkedChildren: noEntries,
     input: null,
     priority: 0,
     labels: {},
@@ -174,10 +164,10 @@ export function newJobState(
     startedAt: timesAt(2),
     workers: new Array(size),
     worker: undefined,
-    waitingSince: noTimes,
-    lastAttempts: noAttempts,
-    spentAttempts: noneSpent,
-    abortedRuns: noneAborted,
+    waitingSince: noEntries,
+    lastAttempts: noEntries,
+    spentAttempts: noEntries,
+    abortedRuns: noEntries,
     unfinished: size,
     active: 0,
     retryAt: new LazyMap(),
@@ -188,7 +178,7 @@ export function newJobState(
     polls: new LazyMap(),
     polling: nonePolled,
     operations: new LazyMap(),
-    unfollowed: noneUnfollowed,
+    unfollowed: noEntries,
     resumes: 0,
     started: new LazyMap(),
     suspects: new LazyMap(),
@@ -196,16 +186,16 @@ export function newJobState(
     previews: new LazyMap(),
     signals: new LazyMap(),
     usage: new LazyMap(),
-    nodeUsage: noUsage,
-    childUsage: noChildUsage,
-    lists: noLists,
+    nodeUsage: noEntries,
+    childUsage: noEntries,
+    lists: noEntries,
     places,
     room: places,
     nextHeld: size,
     continuesOnFailure,
     failures: 0,
     parent: null,
-    children: noChildren,
+    children: noEntries,
     orphans: [],
     unsettled: false,
     earliestTimer: Number.POSITIVE_INFINITY,
@@ -214,40 +204,24 @@ export function newJobState(
   }
 }
 
-export function addList(state: JobState, node: number, list: ItemList): void {
-  if (state.lists === noLists) state.lists = new Map()
-  ;(state.lists as Map<number, ItemList>).set(node, list)
-}
+type SharedMap =
+  | ("waitingSince" | "lastAttempts" | "spentAttempts" | "abortedRuns")
+  | ("unfollowed" | "nodeUsage" | "childUsage" | "lists" | "children")
+type Own<M> = M extends ReadonlyMap<infer K, infer V> ? Map<K, V> : never
 
-export function setWaitingSince(state: JobState, node: number, at: number): void {
-  if (state.waitingSince === noTimes) state.waitingSince = new Map()
-  ;(state.waitingSince as Map<number, number>).set(node, at)
-}
-
-export function setLastAttempt(state: JobState, node: number, ended: EndedAttempt): void {
-  if (state.lastAttempts === noAttempts) state.lastAttempts = new Map()
-  ;(state.lastAttempts as Map<number, EndedAttempt>).set(node, ended)
-}
-
-export function setSpentAttempts(state: JobState, node: number, spent: SpentAttempts): void {
-  if (state.spentAttempts === noneSpent) state.spentAttempts = new Map()
-  ;(state.spentAttempts as Map<number, SpentAttempts>).set(node, spent)
-}
-
-export function setAbortedRun(state: JobState, node: number, run: AbortedRun): void {
-  if (state.abortedRuns === noneAborted) state.abortedRuns = new Map()
-  ;(state.abortedRuns as Map<number, AbortedRun>).set(node, run)
+/** A map of the job, to be changed: while it is empty, jobs share it. */
+export function ownMap<F extends SharedMap>(state: Pick<JobState, F>, name: F): Own<JobState[F]> {
+  if (state[name].size === 0) state[name] = new Map() as never
+  return state[name] as unknown as Own<JobState[F]>
 }
 
 /** The amounts that the node has used so far, to be added to. */
 export function ensureNodeUsage(state: JobState, node: number): Usage {
-  if (state.nodeUsage === noUsage) state.nodeUsage = new Map()
-  return sumsIn(state.nodeUsage as Map<number, Usage>, node)
+  return sumsIn(ownMap(state, "nodeUsage"), node)
 }
 
 export function ensureChildUsage(state: JobState, jobId: string): Usage {
-  if (state.childUsage === noChildUsage) state.childUsage = new Map()
-  return sumsIn(state.childUsage as Map<string, Usage>, jobId)
+  return sumsIn(ownMap(state, "childUsage"), jobId)
 }
 
 function sumsIn<K>(usages: Map<K, Usage>, key: K): Usage {
@@ -258,11 +232,6 @@ function sumsIn<K>(usages: Map<K, Usage>, key: K): Usage {
   return none
 }
 
-export function rememberChild(state: JobState, node: number, jobId: string): void {
-  if (state.children === noChildren) state.children = new Map()
-  ;(state.children as Map<number, string>).set(node, jobId)
-}
-
 /** The node's operation at its provider, whether it is followed or not. */
 export function findOperation(state: JobState, node: number): ExternalWaiting | null {
   const waiting = state.waiting.get(node)
@@ -270,7 +239,7 @@ export function findOperation(state: JobState, node: number): ExternalWaiting | 
 }
 
 export function followed(state: JobState, node: number): void {
-  if (state.unfollowed.size > 0) (state.unfollowed as Map<number, ExternalWaiting | null>).delete(node)
+  if (state.unfollowed.size > 0) ownMap(state, "unfollowed").delete(node)
 }
 
 export function readNodeStatus(state: JobState, node: number): NodeStatus {
@@ -280,6 +249,11 @@ export function readNodeStatus(state: JobState, node: number): NodeStatus {
 /** Is the node running, or about to be dispatched? */
 export function isInFlight({ nodeStatus }: JobState, node: number): boolean {
   return nodeStatus[node] === QUEUED || nodeStatus[node] === RUNNING
+}
+
+/** A job that was deleted after that still has its output. */
+export function hasCompleted({ status, unfinished, fault }: JobState): boolean {
+  return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
 }
 
 /** X1: changes with each resume. Not a secret: it shows whether the job has continued since it was read. */

@@ -98,3 +98,7 @@ export function isoTime(ms: number): string {
   const rest = whole - second * 1000
   return `${text}${rest < 10 ? "00" : rest < 100 ? "0" : ""}${rest}Z`
 }
+
+export function maybeTime(ms: number | null): string | null {
+  return ms === null ? null : isoTime(ms)
+}

@@ -7,7 +7,7 @@ import type { JobEvent } from "../core/view/events.ts"
 import type { ItemView } from "../core/view/item-view.ts"
 import type { LiveGraph, LiveItems, LiveTask } from "../core/view/live-view.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view/view.ts"
-import { isoTime } from "../engine/clock.ts"
+import { isoTime, maybeTime } from "../engine/clock.ts"
 import type { JobDurations } from "../journal/job-durations.ts"
 import type { Compared } from "./compare/compare.ts"
 import type { GraphAt, ItemsAt } from "./facts.ts"
@@ -170,10 +170,6 @@ function isoFields(values: JsonObject, names: readonly string[]): JsonObject {
   for (const name of names)
     if (typeof formatted[name] === "number") formatted[name] = isoTime(formatted[name])
   return formatted
-}
-
-function maybeTime(ms: number | null): string | null {
-  return ms === null ? null : isoTime(ms)
 }
 
 /** Points of a chart, with times as text. */

@@ -72,9 +72,9 @@ export interface NodeDetails extends NodeView {
   /** The total number of attempts. */
   readonly attempts_total: number
   /** The index of the item that is described; absent: the node is described. */
-  readonly item?: number | undefined
+  readonly item?: number
   /** The node's part of the overlay. */
-  readonly live?: LiveGraph | null | undefined
+  readonly live?: LiveGraph | null
 }
 
 export interface ItemPage {
@@ -201,7 +201,7 @@ export class Queries {
     const found = await this.#parts.journal.providers.unseenSubmissions({ jobId })
     if (found.length === 0) return view
     const unseen = found.map(({ node, item, provider, since, slotUntil: held_until }) => {
-      const of = { node: plan.nodes[node]!.id, item }
+      const of = { node: plan.nodes[node]!.id, ...(item === undefined ? {} : { item }) }
       return { ...of, provider, since, held_until }
     })
     return { ...view, unseen_operations: unseen }
@@ -330,8 +330,8 @@ export class Queries {
       output: await this.#readWhole(jobId, output ?? null),
       attempts,
       attempts_total: total,
-      item,
-      live,
+      ...(item === undefined ? {} : { item }),
+      ...(live === undefined ? {} : { live }),
     }
   }
 

@@ -152,7 +152,7 @@ async function refuseIfHeld(
 }
 
 function shown({ pid, host, since, url }: LockHolder) {
-  return { pid, host, since, url }
+  return { pid, host, since, ...(url === undefined ? {} : { url }) }
 }
 
 /** Returns true as soon as the file is touched; false if it was not touched within the time. */

@@ -213,6 +213,7 @@ describe.each(stores)("umbra jobs on %s", (name, open) => {
       ["--delay", "1h", "--start-at", time],
     ])
       expect((await jobs("reschedule", job_id, ...wrong)).code).toBe(2)
+    expect((await jobs("reschedule", job_id)).stderr).toContain("give --start-at TIME or --delay DURATION")
     expect((await umbra(["why", job_id, ...flags])).stdout).toContain(
       "start time of the job, 2040-01-01T07:00:00.000Z",
     )

@@ -246,7 +246,7 @@ export function remoteWaits(tasks: Pick<OutstandingTasks, "get" | "notBegun">, f
         places.get(handler) ?? new Map(tasks.notBegun(handler).map((waiting, at) => [waiting.name, at + 1]))
       places.set(handler, ofHandler)
       const position = ofHandler.get(name)
-      return { reason: "busy", queued: ofHandler.size, position }
+      return { reason: "busy", queued: ofHandler.size, ...(position === undefined ? {} : { position }) }
     },
   }
 }

@@ -49,10 +49,9 @@ export async function reschedule(
   jobId: string,
   options: TargetOptions & Pick<SubmissionFlags, "startAt" | "delay">,
 ): Promise<number> {
-  const start = startOptions(options)
-  if (Object.keys(start).length === 0)
+  if (options.startAt === undefined && options.delay === undefined)
     throw new UmbraError("E604", "give --start-at TIME or --delay DURATION.")
-  const job = await withTarget(options, ({ jobs }) => jobs.reschedule(jobId, start))
+  const job = await withTarget(options, ({ jobs }) => jobs.reschedule(jobId, startOptions(options)))
   return print(
     options,
     job,

@@ -35,12 +35,11 @@ import {
   newJobState,
   type Output,
   ownCounters,
+  ownMap,
   PENDING,
   QUEUED,
   RUNNING,
-  rememberChild,
   SKIPPED,
-  setWaitingSince,
   skippedOutput,
   WAITING,
 } from "../state.ts"
@@ -327,14 +326,14 @@ function waits(state: JobState, fact: NodeWaiting & { readonly at: number }): vo
   const { node, waiting } = fact
   addUsage(state, node, fact.usage)
   foldRan(state, node, fact, fact.at)
-  setWaitingSince(state, node, fact.at)
+  ownMap(state, "waitingSince").set(node, fact.at)
   leaveFlight(state, node)
   state.nodeStatus[node] = WAITING
   state.waiting.set(node, waiting)
   followed(state, node)
   // Its handler has returned.
   if (state.suspects.size > 0) state.suspects.delete(node)
-  if (waiting.kind === "child") rememberChild(state, node, waiting.job_id)
+  if (waiting.kind === "child") ownMap(state, "children").set(node, waiting.job_id)
   if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
   if (waiting.kind === "external" && waiting.next_poll_at !== undefined)
     setPoll(state, node, waiting.next_poll_at)

@@ -4,7 +4,6 @@ import { newItemList, valueAt } from "../item-list.ts"
 import type { Json } from "../json.ts"
 import { readItems } from "../payloads.ts"
 import {
-  addList,
   COMPLETED,
   isDone,
   type JobState,
@@ -12,8 +11,8 @@ import {
   ListOutput,
   type Output,
   ownCounters,
+  ownMap,
   SKIPPED,
-  setWaitingSince,
   skippedOutput,
   WAITING,
 } from "../state.ts"
@@ -121,9 +120,9 @@ function takeOverList(
     setDone(list.state, item, { status: COMPLETED, output: reference(jobs, { job, seq }), at })
     noteReused(list.state, item, jobs[job]!)
   }
-  addList(state, node, list)
+  ownMap(state, "lists").set(node, list)
   state.nodeStatus[node] = WAITING
-  setWaitingSince(state, node, at)
+  ownMap(state, "waitingSince").set(node, at)
   if (list.state.unfinished > 0) return
   end(list.state, "COMPLETED", at, undefined)
   setDone(state, node, { status: COMPLETED, output: new ListOutput(list.state.outputs), at })
@@ -173,7 +172,7 @@ export function fillReused(state: JobState, fork: ForkRecord, { outputs, lists }
     for (const [item, , seq] of reused.items)
       list.state.outputs[item] = outputs.get(seq) ?? list.state.outputs[item]
     const items = lists.get(node)
-    if (items !== undefined) addList(state, node, { items, state: list.state })
+    if (items !== undefined) ownMap(state, "lists").set(node, { items, state: list.state })
     const whole = state.outputs[node]
     if (whole instanceof ListOutput) whole.partLeft()
   }

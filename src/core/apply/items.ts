@@ -2,7 +2,7 @@ import { addNodeUsage } from "../attempt-times.ts"
 import type { Effects } from "../effects.ts"
 import type { Fact, ItemFact, JobRetried, NodeExpanded, SignalReceived } from "../facts.ts"
 import { newItemList, readList, toInner } from "../item-list.ts"
-import { addList, COMPLETED, isDone, type JobState, ListOutput, setWaitingSince, WAITING } from "../state.ts"
+import { COMPLETED, isDone, type JobState, ListOutput, ownMap, WAITING } from "../state.ts"
 import { jobHasEnded } from "../states.ts"
 import { apply, done, end, progressed, setJobResult, startAll } from "./apply.ts"
 import { failFast } from "./fail-fast.ts"
@@ -17,9 +17,9 @@ export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effe
   const { node, at } = fact
   const items = readList(state, fact)
   state.nodeStatus[node] = WAITING
-  setWaitingSince(state, node, at)
+  ownMap(state, "waitingSince").set(node, at)
   const list = newItemList(state, node, items)
-  addList(state, node, list)
+  ownMap(state, "lists").set(node, list)
   progressed(state)
   within(state, node, effects, inner => startAll(inner, at, effects))
   if (items.length > 0) return
@@ -88,7 +88,7 @@ export function retryItems(
   { fact, effects }: { fact: JobRetried & At; effects: Effects },
 ): void {
   state.nodeStatus[node] = WAITING
-  setWaitingSince(state, node, fact.at)
+  ownMap(state, "waitingSince").set(node, fact.at)
   const inner = { ...fact, expires_at: null }
   within(state, node, effects, list => retried(list, inner, fact.at, effects))
 }

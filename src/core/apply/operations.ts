@@ -1,6 +1,6 @@
 import type { Effects } from "../effects.ts"
 import type { ExternalWaiting, Fact, NodeFailed } from "../facts.ts"
-import { FAILED, findOperation, followed, type JobState, noneUnfollowed } from "../state.ts"
+import { FAILED, findOperation, followed, type JobState, ownMap } from "../state.ts"
 import { leaveFlight } from "./apply.ts"
 
 /** The part of `apply` for operations at providers that nodes wait for. */
@@ -67,7 +67,7 @@ export function operationFailed(state: JobState, fact: NodeFailed, effects: Effe
 /** An attempt ended without an answer. */
 export function mayRun(state: JobState, node: number, operation: ExternalWaiting | null = null): void {
   if (state.graph.nodes[node]!.provider == null && operation === null) return
-  unfollow(state, node, operation ?? state.unfollowed.get(node) ?? null)
+  ownMap(state, "unfollowed").set(node, operation ?? state.unfollowed.get(node) ?? null)
 }
 
 /** The job ends before its operations do. */
@@ -117,9 +117,4 @@ export function resumed(state: JobState, node: number): void {
   state.pollAt.delete(node)
   state.polls.delete(node)
   state.polling.delete(node)
-}
-
-function unfollow(state: JobState, node: number, operation: ExternalWaiting | null): void {
-  if (state.unfollowed === noneUnfollowed) state.unfollowed = new Map()
-  ;(state.unfollowed as Map<number, ExternalWaiting | null>).set(node, operation)
 }

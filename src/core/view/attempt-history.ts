@@ -318,7 +318,7 @@ function note(open: Draft, fact: Fact): void {
     case "node_failed":
     case "item_failed": {
       const { code, message, details } = fact.fault
-      open.error = { code, message, details }
+      open.error = { code, message, ...(details === undefined ? {} : { details }) }
       reported(open, fact)
       closeWait(open, at)
       break

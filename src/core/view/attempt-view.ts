@@ -24,7 +24,7 @@ export interface AttemptFields {
   /** From when its handler returned a wait, or its items began, until the node ended. */
   readonly waited_ms: number | null
   /** For a node that is retried: the attempt before the current one. */
-  readonly last_attempt?: LastAttempt | undefined
+  readonly last_attempt?: LastAttempt
 }
 
 /** The last attempt that has ended, of a node that is in flight again. */
@@ -68,7 +68,7 @@ export function attemptFields(state: JobState, node: number, now: number): Attem
         : (abortedMs(state, node) ?? ranUntil - started_at),
     queued_ms: started_at === null ? null : started_at - Math.min(started_at, readyAt(state, node)),
     waited_ms: waitingSince === undefined || finished_at === null ? null : finished_at - waitingSince,
-    last_attempt: last === undefined ? undefined : lastAttempt(last),
+    ...(last === undefined ? {} : { last_attempt: lastAttempt(last) }),
   }
 }
 

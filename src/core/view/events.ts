@@ -45,7 +45,7 @@ export interface JobEvent {
   readonly idempotency_key: string
   readonly node?: string
   /** For an item of a node with `for_each`: its index. */
-  readonly item?: number | undefined
+  readonly item?: number
   /** The number that people see, not the fence of the facts. */
   readonly attempt?: number
   /** null: there was no state before. */
@@ -205,7 +205,7 @@ class EventList {
       type: plainEvents[fact.type],
       source: this.#source,
       ...this.#nodeField(fact.node),
-      item: fact.item,
+      ...(fact.item === undefined ? {} : { item: fact.item }),
       attempt: this.#attemptAt(fact),
       payload: plainPayload(fact),
     })
@@ -274,7 +274,7 @@ class EventList {
       type: "attempt.aborted",
       source: this.#source,
       ...this.#nodeField(fact.node),
-      item: fact.item,
+      ...(fact.item === undefined ? {} : { item: fact.item }),
       // The node may have been retried meanwhile.
       ...(isCurrent ? { attempt: shownAttempt(place.state, place.position) } : {}),
       payload: abortedPayload(this.#state, fact),

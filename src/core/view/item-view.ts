@@ -62,7 +62,7 @@ export function itemViews(
       error: nodeError(state, index),
       progress: null,
       ...(preview === undefined ? {} : { preview }),
-      child_job_id: child,
+      ...(child === undefined ? {} : { child_job_id: child }),
       ...reusedField(state, index),
     })
   }

@@ -6,6 +6,7 @@ import type { DeadLettersView, RouteView } from "../pipeline/view.ts"
 import type { Adjacency, RuleNode } from "../plan.ts"
 import {
   FAILED,
+  hasCompleted,
   isDelayed,
   isDone,
   type JobState,
@@ -59,9 +60,9 @@ export type WaitingOn =
       readonly kind: "signal"
       readonly name: string
       readonly until: number | null
-      readonly default?: Json | undefined
+      readonly default?: Json
       /** JSON Schema of the data that is accepted. Absent: any. */
-      readonly schema?: JsonObject | undefined
+      readonly schema?: JsonObject
     }
   | {
       readonly kind: "child"
@@ -121,9 +122,9 @@ export interface WorkerWait extends Partial<TaskWait> {
   readonly handler: string
   readonly provider?: string
   /** For a pipeline that its owning process cannot run: adapters that are missing there. */
-  readonly adapters?: readonly string[] | undefined
+  readonly adapters?: readonly string[]
   /** For such a pipeline: the process has no Redis to reach workers. */
-  readonly redis?: true | undefined
+  readonly redis?: true
 }
 
 /** Why no handler has begun a task that is ready: part of the live overlay only. */
@@ -148,9 +149,9 @@ export interface TaskWait {
   /** busy: tasks that wait in the same queue, this one included. */
   readonly queued?: number
   /** busy: the place of this task among them, from 1. job_queue: the place of the job among the QUEUED ones. */
-  readonly position?: number | undefined
+  readonly position?: number
   /** job_queue: only so many were counted; the position may be later. */
-  readonly position_is_minimum?: true | undefined
+  readonly position_is_minimum?: true
   /** none: the worker that had the handler last; null: none is known. */
   readonly last_worker?: string | null
   /** none: when that worker last reported. owner_away: when the engine that owned the job did. */
@@ -162,11 +163,11 @@ export interface TaskWait {
 export interface ErrorView {
   readonly code: string
   readonly message: string
-  readonly details?: JsonObject | undefined
+  readonly details?: JsonObject
   /** For a job: the node that failed. For a node: the one whose failure made it fail. */
-  readonly node?: string | undefined
+  readonly node?: string
   /** The item of the node that failed, counted from 0. */
-  readonly item?: number | undefined
+  readonly item?: number
 }
 
 /** Of a node, or of an item. */
@@ -178,9 +179,9 @@ export interface TaskView extends AttemptFields {
   readonly error: ErrorView | null
   /** Never recorded: null in the graph without its overlay. */
   readonly progress: Progress | null
-  readonly preview?: Json | undefined
+  readonly preview?: Json
   /** The job that does this node's work, once there is one. */
-  readonly child_job_id?: string | undefined
+  readonly child_job_id?: string
   /** Of a fork: the job whose result of this node it has taken over. */
   readonly reused_from?: string
   /** Of a fork: its output was set by the request. */
@@ -199,10 +200,10 @@ export interface NodeView extends TaskView {
 export interface GraphView {
   readonly status: JobStatus
   /** The job that it was forked from; absent: none. */
-  readonly forked_from?: string | undefined
+  readonly forked_from?: string
   readonly workflow_status: WorkflowStatus | null
   /** Absent: the job is not paused. */
-  readonly paused?: PauseView | undefined
+  readonly paused?: PauseView
   /** X1: changes with each resume. */
   readonly resume_token: string
   readonly progress_pct: number
@@ -228,7 +229,7 @@ export interface GraphView {
 /** The job ended while its submission was in flight, and the submission was not answered. */
 export interface UnseenOperation {
   readonly node: string
-  readonly item?: number | undefined
+  readonly item?: number
   readonly provider: string
   /** When the job ended. */
   readonly since: number
@@ -242,9 +243,9 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
   const isOpen = state.status !== "PENDING" && !jobHasEnded(state.status)
   return {
     status: state.status,
-    forked_from: state.forkedFrom ?? undefined,
+    ...(state.forkedFrom === null ? {} : { forked_from: state.forkedFrom }),
     workflow_status: isOpen ? workflowStatus(nodes) : null,
-    paused: state.paused === null ? undefined : pauseView(state.paused),
+    ...(state.paused === null ? {} : { paused: pauseView(state.paused) }),
     resume_token: resumeToken(state),
     progress_pct: progressPercent(state),
     nodes,
@@ -272,8 +273,8 @@ export function nodeView(state: JobState, node: number, now: number): NodeView {
     waiting_on: waitingOn(state, node, now),
     error: nodeError(state, node),
     progress: null,
-    preview,
-    child_job_id: child,
+    ...(preview === undefined ? {} : { preview }),
+    ...(child === undefined ? {} : { child_job_id: child }),
     ...reusedField(state, node),
     ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!, now) } : {}),
   }
@@ -416,8 +417,8 @@ function waitView(waiting: Exclude<Waiting, ExternalWaiting>, { signal }: RuleNo
       const schema = signal?.name === name ? signal.schema : waiting.schema
       return {
         ...{ kind, name, until },
-        default: otherwise,
-        schema,
+        ...(otherwise === undefined ? {} : { default: otherwise }),
+        ...(schema === undefined ? {} : { schema }),
       }
     }
     case "child": {
@@ -473,9 +474,4 @@ export function progressPercent(state: JobState): number {
   for (const [node, { items, state: list }] of state.lists)
     if (!isDone(state, node)) done += (items.length - list.unfinished) / items.length
   return Math.min(99, Math.floor((done * 100) / size))
-}
-
-/** A DELETED job still shows its outcome. */
-function hasCompleted({ status, unfinished, fault }: JobState): boolean {
-  return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
 }

@@ -3,7 +3,7 @@ import { uncountedOfChildren } from "../../core/attempt-times.ts"
 import type { Command, Reported } from "../../core/commands.ts"
 import type { ChildUsage } from "../../core/facts.ts"
 import type { Fault } from "../../core/faults.ts"
-import { findTask, type JobState } from "../../core/state.ts"
+import { findTask, hasCompleted, type JobState } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { parentReason } from "../../core/view/reasons.ts"
 import { UmbraError } from "../../errors.ts"
@@ -11,7 +11,7 @@ import type { Log } from "../../log.ts"
 import { sleep, untilStoreAnswers } from "../clock.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { type ExecutionQueue, NoPlaceError } from "../pipeline-places.ts"
-import { type ChildResult, childFault, childResult, hasResult, totalUsage, usageFor } from "./result.ts"
+import { type ChildResult, childFault, childResult, totalUsage, usageFor } from "./result.ts"
 import { ChildStarts, type ChildStartsParts, isWanted } from "./start.ts"
 
 export interface FamilyParts extends ChildStartsParts {
@@ -142,7 +142,7 @@ export class Family {
   }
 
   async #childResult(child: LiveJob): Promise<Result> {
-    if (!hasResult(child.state)) return { type: "failed", fault: childFault(child) }
+    if (!hasCompleted(child.state)) return { type: "failed", fault: childFault(child) }
     const { journal, maxOutputBytes } = this.#parts
     const { command, text } = await childResult(journal, child, maxOutputBytes)
     return text === undefined ? command : { ...command, text }

@@ -8,11 +8,6 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import { readOutput } from "../recovery/fold.ts"
 
-/** Has it completed? A job that was deleted after that still has its output. */
-export function hasResult({ status, unfinished, fault }: JobState): boolean {
-  return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
-}
-
 /** What the end of a child means for its parent's node, besides its usage (`usageFor`). */
 export type ChildResult =
   | {

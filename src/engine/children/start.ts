@@ -1,7 +1,7 @@
 import type { ChildRequest } from "../../broker/port.ts"
 import type { AttemptRef, Reported, Submit } from "../../core/commands.ts"
 import type { Waiting } from "../../core/facts.ts"
-import { findTask, isCurrent } from "../../core/state.ts"
+import { findTask, hasCompleted, isCurrent } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { checkSubmission } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
@@ -17,7 +17,7 @@ import { type ClaimExecution, isFull, NoPlaceError, placeForRetry } from "../pip
 import type { Plans } from "../plans.ts"
 import type { EngineSettings } from "../settings.ts"
 import { Versions } from "../versions.ts"
-import { childFault, childResult, hasResult, usageFor } from "./result.ts"
+import { childFault, childResult, usageFor } from "./result.ts"
 
 export interface ChildStartsParts {
   readonly journal: Journal
@@ -65,7 +65,7 @@ export class ChildStarts {
 
   #resumeIfKnown(job: LiveJob, at: Reported, childId: string): Promise<"resumed" | "deleted" | null> {
     return this.#parts.owner.withJob(childId, async child => {
-      if (child.state.status === "DELETED" && !hasResult(child.state)) return "deleted"
+      if (child.state.status === "DELETED" && !hasCompleted(child.state)) return "deleted"
       const releasePlace = await this.#placeForRetry(child)
       await this.#resume(job, at, { child, releasePlace })
       return "resumed"
@@ -129,7 +129,7 @@ export class ChildStarts {
 
   async #resume(job: LiveJob, at: Reported, { child, releasePlace }: ResumedChild): Promise<void> {
     const { owner, journal } = this.#parts
-    if (hasResult(child.state)) {
+    if (hasCompleted(child.state)) {
       const { command, text } = await childResult(journal, child, this.#parts.maxOutputBytes)
       const place = findTask(job.state, at)
       if (isWanted(job, at) && place !== null)

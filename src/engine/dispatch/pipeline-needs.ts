@@ -21,8 +21,8 @@ export function withMissing(waiting: WaitingOn | null, { adapters, redis }: Pipe
   if (waiting?.kind !== "worker") return waiting
   return {
     ...waiting,
-    adapters: adapters.length === 0 ? waiting.adapters : adapters,
-    redis: redis || waiting.redis,
+    ...(adapters.length === 0 ? {} : { adapters }),
+    ...(redis ? { redis: true as const } : {}),
   }
 }
 

@@ -54,9 +54,9 @@ export interface JobError {
   readonly code: string
   readonly message: string
   /** The node that caused the error, if one did. */
-  readonly node?: string | undefined
+  readonly node?: string
   /** Of a node with `for_each`: the item, from 0. */
-  readonly item?: number | undefined
+  readonly item?: number
 }
 
 export function jobError(plan: Plan, state: JobState): JobError | null {

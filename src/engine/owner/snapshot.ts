@@ -6,7 +6,7 @@ import { type JobState, readNodeStatus } from "../../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../../core/states.ts"
 import { pauseView } from "../../core/view/view.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
-import { isoTime } from "../clock.ts"
+import { isoTime, maybeTime } from "../clock.ts"
 import { isIdle, type JobError, jobError, jobFingerprint, outputInMemory, readEnd } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
 
@@ -158,10 +158,6 @@ function initialSnapshot(jobId: string, command: Submit, createdAt: number, isQu
     updated_at: created_at,
     finished_at: null,
   }
-}
-
-function maybeTime(ms: number | null): string | null {
-  return ms === null ? null : isoTime(ms)
 }
 
 export function shownVersion({ workflowVersion }: { readonly workflowVersion: number }): number | null {

@@ -59,9 +59,9 @@ export interface BulkView extends BulkSummary, BulkCounts {
   readonly reason: string | null
   readonly rate: number
   /** For `fork`: how each target is forked, with the version that the name of a workflow meant at the start. */
-  readonly fork?: BulkFork | undefined
+  readonly fork?: BulkFork
   /** For `backfill`: its ticks. Then `filter` is empty. */
-  readonly backfill?: Omit<BackfillCount, "count"> | undefined
+  readonly backfill?: Omit<BackfillCount, "count">
   /** The targets that were counted at its start; `complete: false`: there were more. */
   readonly matched: { readonly count: number; readonly complete: boolean }
   /** It will be cancelled when its commands in flight have ended. */
@@ -167,8 +167,8 @@ export class BulkQueries {
     return {
       ...summary(row),
       ...{ verb, filter, reason, rate, matched },
-      fork,
-      backfill: backfill === undefined ? undefined : shownBackfill(backfill),
+      ...(fork === undefined ? {} : { fork }),
+      ...(backfill === undefined ? {} : { backfill: shownBackfill(backfill) }),
       ...(progress === null ? { processed: 0, done: 0, refused: 0 } : readCounts(progress)),
       aborting: row.finishedAt === null && isAborting,
     }

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from "node:crypto"
 import { localOwner } from "../../core/facts.ts"
 import { readInput } from "../../definition/input/input.ts"
-import { isoTime, parseIsoTime } from "../../engine/clock.ts"
+import { isoTime, maybeTime, parseIsoTime } from "../../engine/clock.ts"
 import { JobArtifacts } from "../../engine/owner/job-artifacts.ts"
 import type { FiredTick, Schedules as FiringSchedules } from "../../engine/schedules/schedules.ts"
 import { TickLimits } from "../../engine/schedules/tick-limits.ts"
@@ -54,7 +54,7 @@ export interface ScheduleSummary extends ScheduleDocument {
   /** The latest job that a tick has started. */
   readonly last_job: string | null
   /** Present: this release does not accept the stored document, and no tick fires. */
-  readonly problem?: string | undefined
+  readonly problem?: string
   /** What its newest ticks did, newest first; only if the list was asked for them. */
   readonly fires?: readonly FireView[]
 }
@@ -410,11 +410,11 @@ function summary(row: ScheduleRow): ScheduleSummary {
     owner: row.owner,
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),
-    paused_at: timeOrNull(row.pausedAt),
-    next_at: problem === undefined ? timeOrNull(row.nextAt) : null,
-    queued_tick: timeOrNull(row.queuedTick),
+    paused_at: maybeTime(row.pausedAt),
+    next_at: problem === undefined ? maybeTime(row.nextAt) : null,
+    queued_tick: maybeTime(row.queuedTick),
     last_job: row.lastJob,
-    problem,
+    ...(problem === undefined ? {} : { problem }),
   }
 }
 
@@ -468,8 +468,4 @@ function fireKey(text: string): FireKey {
       `"${time.slice(0, 100)}" is not a time with its zone, such as 2026-11-15T12:00:00Z.`,
     )
   return { tick, kind }
-}
-
-function timeOrNull(at: number | null): string | null {
-  return at === null ? null : isoTime(at)
 }

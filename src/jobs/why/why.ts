@@ -78,9 +78,9 @@ export interface WhyReason {
   /** What its wait is compared with: how long nodes like the first one usually wait for this; null: no data. */
   readonly usual: UsualWait | null
   /** Of the child job that the first node waits for. */
-  readonly child?: WhyView | undefined
+  readonly child?: WhyView
   /** Only of `waits`: the first of them is this item of its node. */
-  readonly item?: number | undefined
+  readonly item?: number
 }
 
 /** One step from an effect to its cause. */
@@ -103,7 +103,7 @@ export interface WhyView {
   /** From the requested node, or the first one that waits, to its cause. */
   readonly chain: readonly WhyCause[]
   /** For a pipeline: routes that have messages. null: not recorded for this moment. */
-  readonly routes?: readonly RouteReason[] | null | undefined
+  readonly routes?: readonly RouteReason[] | null
   /** What is not recorded for a past moment. */
   readonly unknown: readonly string[]
 }
@@ -220,7 +220,7 @@ export class Why {
     const at = (place as Place).at
     const childrenAt = "time" in moment ? moment.time : at
     const view = await this.#view({ row, graph, at, past: true, childrenAt }, node, depth)
-    return { ...view, routes: routes === undefined ? view.routes : null, unknown: notRecorded }
+    return { ...view, ...(routes === undefined ? {} : { routes: null }), unknown: notRecorded }
   }
 
   async #view(shown: Shown, only: string | undefined, depth: number): Promise<WhyView> {
@@ -310,8 +310,8 @@ export class Why {
       until: earliest(group.nodes.map(waitEnd)),
       details: details(first, facts),
       usual: known === undefined ? null : usualWait(group.kind, known),
-      child,
-      item: (first as ItemNode).index,
+      ...(child === undefined ? {} : { child }),
+      ...((first as ItemNode).index === undefined ? {} : { item: (first as ItemNode).index }),
     }
   }
 

@@ -27,21 +27,15 @@ export function parseExpression(p: Parser): Expression {
 
 /** Without the conditional form, so that the `if` after `for x in y` belongs to the loop. */
 export function parseOr(p: Parser): Expression {
-  let left = parseAnd(p)
-  while (p.atWord("or")) {
-    const { at } = p.advance()
-    const right = parseAnd(p)
-    left = { kind: "logic", operator: "or", left, right, at, depth: p.over(left, right) }
-  }
-  return left
+  return parseLogic(p, "or", () => parseLogic(p, "and", () => parseNot(p)))
 }
 
-function parseAnd(p: Parser): Expression {
-  let left = parseNot(p)
-  while (p.atWord("and")) {
+function parseLogic(p: Parser, operator: "or" | "and", parseOperand: () => Expression): Expression {
+  let left = parseOperand()
+  while (p.atWord(operator)) {
     const { at } = p.advance()
-    const right = parseNot(p)
-    left = { kind: "logic", operator: "and", left, right, at, depth: p.over(left, right) }
+    const right = parseOperand()
+    left = { kind: "logic", operator, left, right, at, depth: p.over(left, right) }
   }
   return left
 }
