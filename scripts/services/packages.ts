@@ -17,7 +17,7 @@ const POLICY = "/usr/sbin/policy-rc.d"
 const needs = [
   { packageName: "postgresql", find: findPostgres },
   { packageName: "redis-server", find: findRedis },
-  { packageName: "chromium", find: findChromium },
+  { packageName: "chromium-headless-shell", find: findChromium },
   { packageName: "strace", find: findStrace },
   { packageName: "python3-swift", find: findSwift },
 ]

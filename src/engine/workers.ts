@@ -14,44 +14,38 @@ export class Workers {
   readonly #parts: WorkersParts
   readonly #peers: Peers
   readonly #stale: StaleBeats
-  #others: readonly WorkerView[] = []
-  #engines: readonly EngineView[] = []
   #partitions: Heartbeat["partitions"] = []
-  #counts: WorkerCounts
+  #seen: () => Seen = () => ({ others: [], engines: [], dead: 0 })
 
   constructor(parts: WorkersParts) {
     this.#parts = parts
     const { deadMs, beatMs } = parts
     this.#peers = new Peers({ leaseMs: deadMs, beatMs, now: () => performance.now() })
     this.#stale = new StaleBeats({ deadMs, now: () => parts.now() })
-    this.#counts = { live: this.#own(), dead: 0 }
   }
 
-  receive({ engines, partitions }: Heartbeat): void {
+  receive(heartbeat: Heartbeat): void {
+    const { engines, partitions } = heartbeat
     const living = this.#peers.alive(engines)
     this.#stale.receive(engines)
     this.#partitions = partitions
-    const owned = groupBy(partitions, ({ owner }) => owner)
-    const found = engines.flatMap(({ engine, place, beat }) => {
-      const description = parseDescription(place)
-      if (description === null) return []
-      const isLive = living.has(engine) && !this.#stale.has({ engine, beat })
-      const own = (owned.get(engine) ?? []).map(({ partition }) => partition)
-      return [{ engine, description, beat, partitions: own.length, own, isLive, place }]
-    })
-    this.#others = found.filter(({ description }) => description.worker.handlers.length > 0).map(workerView)
-    this.#engines = found
-      .filter(({ own, place }) => own.length > 0 || takesPartitions(place))
-      .map(({ own, ...process }) => engineView(workerView(process), own))
-    const dead = this.#others.filter(({ state }) => state === "dead").length
-    this.#counts = { live: this.#own() + this.#others.length - dead, dead }
+    const live = new Set(
+      engines.filter(row => living.has(row.engine) && !this.#stale.has(row)).map(({ engine }) => engine),
+    )
+    // Read only if somebody asks: a heartbeat comes every second, with the description of every process.
+    let seen: Seen | null = null
+    this.#seen = () => {
+      seen ??= seenIn(heartbeat, live)
+      return seen
+    }
   }
 
   /** Cheap: needs no query. */
   get counts(): WorkerCounts {
     const { remote } = this.#parts.owner.broker
-    if (remote === undefined) return this.#counts
-    const { live, dead } = this.#counts
+    const { others, dead } = this.#seen()
+    const live = this.#own() + others.length - dead
+    if (remote === undefined) return { live, dead }
     return {
       live: live + remote.live.length,
       dead: dead + remote.dead.length,
@@ -63,7 +57,11 @@ export class Workers {
     const { engine, worker, owner, now } = this.#parts
     const description = { ...ownIdentity(), worker: worker() }
     const own = workerView({ engine, description, beat: now(), partitions: owner.owned.size, isLive: true })
-    return [...(description.worker.handlers.length === 0 ? [] : [own]), ...this.#others, ...this.#remote()]
+    return [
+      ...(description.worker.handlers.length === 0 ? [] : [own]),
+      ...this.#seen().others,
+      ...this.#remote(),
+    ]
   }
 
   /** The processes that own partitions or may, this one first, according to the last heartbeat. */
@@ -74,7 +72,7 @@ export class Workers {
     const process = { engine, description, beat: now(), partitions: own.length, isLive: true }
     const engines = [
       ...(own.length > 0 || takes() ? [engineView(workerView(process), own)] : []),
-      ...this.#engines,
+      ...this.#seen().engines,
     ]
     const owned = new Set(engines.flatMap(({ partitions }) => partitions))
     const all = this.#partitions.map(({ partition }) => partition)
@@ -157,6 +155,32 @@ export interface EnginesView {
   readonly partitions: number
   /** Partitions that no engine owns: their jobs make no progress. */
   readonly unowned: readonly number[]
+}
+
+/** What a heartbeat says about the other processes. */
+interface Seen {
+  readonly others: readonly WorkerView[]
+  readonly engines: readonly EngineView[]
+  /** Of the others. */
+  readonly dead: number
+}
+
+function seenIn({ engines, partitions }: Heartbeat, live: ReadonlySet<string>): Seen {
+  const owned = groupBy(partitions, ({ owner }) => owner)
+  const found = engines.flatMap(({ engine, place, beat }) => {
+    const description = parseDescription(place)
+    if (description === null) return []
+    const own = (owned.get(engine) ?? []).map(({ partition }) => partition)
+    return [{ engine, description, beat, partitions: own.length, own, isLive: live.has(engine), place }]
+  })
+  const others = found.filter(({ description }) => description.worker.handlers.length > 0).map(workerView)
+  return {
+    others,
+    engines: found
+      .filter(({ own, place }) => own.length > 0 || takesPartitions(place))
+      .map(({ own, ...process }) => engineView(workerView(process), own)),
+    dead: others.filter(({ state }) => state === "dead").length,
+  }
 }
 
 function engineView(

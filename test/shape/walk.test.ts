@@ -11,8 +11,9 @@ beforeAll(() => {
   // In the checkout, where the sources find the packages they import. A file each: dist/ joins them.
   folder = mkdtempSync(join(root, "node_modules/.umbra-walk-"))
   copyFileSync(join(root, "package.json"), join(folder, "package.json"))
-  const options = ["-p", "tsconfig.build.json", "--outDir", join(folder, "src")]
-  execFileSync("npx", ["tsc", ...options, "--emitDeclarationOnly", "false", "--declaration", "false"], {
+  const options = ["-p", "tsconfig.build.json", "--outDir", join(folder, "src"), "--declaration", "false"]
+  // The build has checked the types, which takes most of the time.
+  execFileSync("node_modules/.bin/tsc", [...options, "--emitDeclarationOnly", "false", "--noCheck"], {
     cwd: root,
   })
 }, 240_000)

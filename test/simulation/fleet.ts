@@ -28,6 +28,7 @@ import {
   robPartition,
   setPartition,
   storedPartitions,
+  unfinishedJobsOf,
 } from "../support/store-tables.ts"
 import { EngineClocks, LONGEST_JUMP_MS } from "./clocks.ts"
 import { SimulatedSchedules } from "./schedules.ts"
@@ -264,7 +265,7 @@ export class Fleet {
   #command(): void {
     if (this.#acknowledged.size === 0) return
     const member = this.#random.pick(this.#members)
-    const pending = this.#delays ? jobsOf(this.#store).filter(row => row.status === "PENDING") : []
+    const pending = this.#delays ? unfinishedJobsOf(this.#store).filter(row => row.status === "PENDING") : []
     if (pending.length > 0 && this.#random.chance(0.6)) {
       const { id } = this.#random.pick(pending)
       const type = this.#random.pick(["reschedule", "reschedule", "reschedule", "delete"] as const)
@@ -273,7 +274,7 @@ export class Fleet {
       return
     }
     // Only an unfinished job can be paused, and most have ended by then.
-    const open = this.#pauses ? jobsOf(this.#store).filter(row => row.finishedAt === null) : []
+    const open = this.#pauses ? unfinishedJobsOf(this.#store) : []
     if (open.length > 0 && this.#random.chance(0.6)) {
       const { id } = this.#random.pick(open)
       const said = this.#random.pick(["pause", "pause", "resume", "describe"] as const)
@@ -288,8 +289,8 @@ export class Fleet {
   }
 
   #resumeAll(): void {
-    for (const row of jobsOf(this.#store))
-      if (row.finishedAt === null && jobIsPaused(row))
+    for (const row of unfinishedJobsOf(this.#store))
+      if (jobIsPaused(row))
         this.#members[0]!.engine.commands.command(row.id, { type: "resume" }).catch(() => {})
   }
 
@@ -356,8 +357,7 @@ export class Fleet {
   async #mustBeFound(): Promise<void> {
     // A task began at its time by the clock of its owner.
     const now = this.#clock.now() + (this.#jumps ? LONGEST_JUMP_MS : 0)
-    for (const row of jobsOf(this.#store)) {
-      if (row.finishedAt !== null) continue
+    for (const row of unfinishedJobsOf(this.#store)) {
       const { state } = await this.#queries.fold(row.id)
       if (!wakesInTime(state, row.wakeAt, now))
         this.#violations.push(`${row.id}: is to be woken at ${wakeAt(state)}, its row says ${row.wakeAt}`)

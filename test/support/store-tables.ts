@@ -42,6 +42,11 @@ export function jobsOf(store: MemoryStore): JobRow[] {
   return rows.map(({ id }) => jobOf(store, id)!)
 }
 
+export function unfinishedJobsOf(store: MemoryStore): JobRow[] {
+  const sql = "select id from jobs where finished_at is null order by id"
+  return store.connection.all<{ id: string }>(sql).map(({ id }) => jobOf(store, id)!)
+}
+
 export function jobOf(store: MemoryStore, id: string): JobRow | null {
   return store.stores.journal.readJob(id)
 }

@@ -78,6 +78,8 @@ describe("what needs a person", () => {
       {},
     )
     await stage.umbra.wait(other)
+    const failures = () => page.locator('[aria-label="Failures"] .gi').count()
+    await expect.poll(failures).toBe(2)
     const counted = page.locator('[aria-label="Failures"] .gi:has-text("Payment ?") .gn')
     const list = await context.newPage()
     await list.goto(new URL((await counted.getAttribute("href"))!, page.url()).href)
@@ -86,6 +88,7 @@ describe("what needs a person", () => {
     expect(await list.locator(`[data-job="${other}"]`).count()).toBe(0)
     await list.close()
     await stage.umbra.delete(other)
+    await expect.poll(failures).toBe(1)
     expect(await page.locator('[data-group="paused"] .gm').textContent()).toContain("the list is wrong")
     expect(await page.locator('[data-group="paused"] a.nl').getAttribute("href")).toContain(held)
     expect(await page.locator('[data-group="breaker fetch"] a.nl').getAttribute("href")).toContain(pipeline)
