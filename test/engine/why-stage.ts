@@ -48,7 +48,8 @@ export async function leaves(
   const has = async () => {
     last = (await shown(umbra, expected))?.kind
     if (last === kind) return true
-    clock?.advance(10)
+    // `until` polls every 25 ms in the end, and a store counts as away after seconds.
+    clock?.advance(40)
     return false
   }
   await until(`${name} has the reason ${kind}`, has, 30_000).catch(error => {
