@@ -1,5 +1,5 @@
 /** A server of its own that writes down how long its event loop was held up (stretches.js), and requests to it. */
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
 import { Agent, request } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -92,8 +92,10 @@ export async function serveProbed(kind: string, ...more: string[]): Promise<Prob
   })
   const [, port] = await server.wrote(/listens on http:\/\/\S+:(\d+),/)
   const url = `http://127.0.0.1:${port}`
-  const lines = () =>
-    (existsSync(file) ? readFileSync(file, "utf8") : "")
+  const size = () => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+  const linesAfter = (bytes: number) =>
+    (existsSync(file) ? readFileSync(file) : Buffer.of())
+      .toString("utf8", bytes)
       .split("\n")
       .filter(line => line !== "")
       .map(line => JSON.parse(line) as Line)
@@ -105,12 +107,12 @@ export async function serveProbed(kind: string, ...more: string[]): Promise<Prob
   let probing: Promise<void> = Promise.resolve()
   /** The stretches of one try that are too long. */
   const stretchesOf = async (attack: () => Promise<unknown>) => {
-    const before = lines().length
+    const before = size()
     const probesBefore = probes
     await attack()
     // What the attack left to be done is done before the next probe is answered.
     await expect.poll(() => probes, { timeout: 60_000, interval: 20 }).toBeGreaterThan(probesBefore + 1)
-    return tooLong(lines().slice(before))
+    return tooLong(linesAfter(before))
   }
   return {
     url,
