@@ -81,17 +81,23 @@ async function drawMutants(folder: string, { rooms, wanted, seed }: Wanted): Pro
 }
 
 async function survivors(runs: TestRuns, mutants: readonly Mutant[], signal: AbortSignal) {
+  const tell = (left: readonly Mutant[], by: string) => {
+    console.log(`${mutants.length - left.length} of ${mutants.length} caught ${by}`)
+    if (left.length > 0) console.log(`  left: --ids ${left.map(({ id }) => id).join(",")}`)
+  }
   await runs.measure(PURE)
   const ownRoom = ({ file }: Mutant) => [`test/${file.split("/")[1]}`]
   const together = await runs.uncaughtTogether(mutants, ownRoom, FAST_BUDGET_MS)
-  console.log(`${mutants.length - together.length} of ${mutants.length} caught in a process of many`)
+  tell(together, "in a process of many")
   signal.throwIfAborted()
   const soon = await runs.uncaught(together, ownRoom, FAST_BUDGET_MS)
-  console.log(`${mutants.length - soon.length} caught by fast tests of their own room`)
+  tell(soon, "by fast tests of their own room")
   const pure = await runs.uncaught(soon, () => PURE, Number.POSITIVE_INFINITY)
-  console.log(`${mutants.length - pure.length} caught by the tests of these rooms`)
+  tell(pure, "by the tests of these rooms")
   if (pure.length === 0) return pure
   signal.throwIfAborted()
+  // Slow tests may take hours on a busy machine: what they have to catch can be read before.
+  for (const mutant of pure) console.log(`\nLEFT ${described(mutant)}`)
   await buildCopy(runs.folder)
   const services = await startServices(signal)
   try {
@@ -126,7 +132,7 @@ function described(mutant: Mutant): string {
     text.slice(from, (text.indexOf("\n", end) + 1 || text.length + 1) - 1)
   const marked = (mark: string, text: string) => text.replaceAll(/^/gm, `  ${mark} `)
   const shown = [
-    `${mutant.file}:${mutant.line}`,
+    `${mutant.id} ${mutant.file}:${mutant.line}`,
     marked("-", lines(before, mutant.end)),
     marked("+", lines(after, mutant.start + mutant.replacement.length)),
   ]
