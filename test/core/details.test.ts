@@ -3,10 +3,11 @@ import { describe, expect, it } from "vitest"
 import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide/decide.ts"
 import { newJobState } from "../../src/core/state.ts"
-import { resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
+import { isBusy, resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
 import { attemptHistory } from "../../src/core/view/attempt-history.ts"
 import { expandJobFacts } from "../../src/core/view/events.ts"
 import { withLive } from "../../src/core/view/live-view.ts"
+import { parentReason } from "../../src/core/view/reasons.ts"
 import { graphView, progressPercent } from "../../src/core/view/view.ts"
 import { atOnce } from "../../src/turns.ts"
 import { chain, graphOf } from "./graphs.ts"
@@ -215,5 +216,92 @@ describe("the next timer of a job", () => {
     takeDueRetries(job.state, timers[1]!)
     resetEarliestTimer(job.state)
     expect(job.state.earliestTimer).toBe(timers[2])
+  })
+})
+
+describe("a state without facts", () => {
+  it("is of no workflow and no version", () => {
+    expect(newJobState(graphOf(chain("a")))).toMatchObject({
+      status: "PENDING",
+      workflow: "",
+      workflowVersion: 0,
+    })
+  })
+
+  it("of a large job has its times in one allocation, of a small one on the heap", () => {
+    const buffersOf = (nodes: number) => {
+      const ids = Array.from({ length: nodes }, (_, n) => `n${n}`)
+      const { queuedAt, startedAt, endedAt } = newJobState(graphOf(apart(...ids)))
+      return new Set([queuedAt, startedAt, endedAt].map(({ buffer }) => buffer)).size
+    }
+    expect([buffersOf(8), buffersOf(9)]).toEqual([3, 1])
+  })
+})
+
+describe("a busy job", () => {
+  it("has a node in flight; a job that waits for a signal is not one", () => {
+    const job = new Job(apart("a"))
+    expect(isBusy(job.state)).toBe(true)
+    job.awaitSignal("a", "go")
+    expect(isBusy(job.state)).toBe(false)
+  })
+})
+
+describe("the reason of a child that ends with its parent", () => {
+  it("stays short in deep families: 1,000 characters", () => {
+    const job = new Job(chain("a"))
+    job.send({ type: "cancel", reason: "x".repeat(2000) } as Command)
+    const reason = parentReason("job-1", job.state)
+    expect(reason).toHaveLength(1000)
+    expect(reason).toContain("Its parent job job-1 was cancelled: xxx")
+  })
+})
+
+describe("an operation at a provider", () => {
+  it("is shown with the time by which it has to be done", () => {
+    const job = new Job(apart("a", "b"))
+    job.submitted("a", "op-1", { ttlSeconds: 10 })
+    job.submitted("b", "op-2")
+    const waits = graphView(job.state, { now: job.now }).nodes.map(({ waiting_on }) => waiting_on)
+    expect(waits).toMatchObject([{ until: job.now + 10_000 }, { until: null }])
+  })
+})
+
+describe("a report on an attempt that was aborted", () => {
+  const aborted = (job: Job, ranMs: number, usage?: object) =>
+    job.send({
+      type: "aborted",
+      node: 0,
+      attempt: 1,
+      times: { worker: "w1", heldMs: 0, ranMs },
+      usage,
+    } as Command)
+
+  it("is refused once the job is deleted", () => {
+    const job = new Job(chain("a"))
+    job.send({ type: "cancel" })
+    job.send({ type: "delete" })
+    expect(aborted(job, 5)).toBe("job_final")
+  })
+
+  it("says when the handler began only the first time", () => {
+    const job = new Job(chain("a"))
+    job.now += 1000
+    job.send({ type: "cancel" })
+    aborted(job, 600)
+    const startedAt = job.state.startedAt[0]
+    expect(aborted(job, 600)).toBe("duplicate")
+    expect(aborted(job, 900, { tokens: 1 })).toBeNull()
+    expect(job.state.startedAt[0]).toBe(startedAt)
+  })
+})
+
+describe("a shutdown that hands items over", () => {
+  it("names those whose handlers run, also where no fact says that they began", () => {
+    const job = new Job(chain("a"))
+    job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2] })
+    job.running = () => [{ node: 0, item: 1, ran_ms: 5, worker: "w1" }]
+    expect(job.send({ type: "hand_over" })).toBeNull()
+    expect(job.facts.at(-1)).toMatchObject({ type: "items_lost", items: [1], handed_over: true })
   })
 })
