@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest"
 import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide/decide.ts"
 import { newJobState } from "../../src/core/state.ts"
+import { jobFigures } from "../../src/core/statistics/job-figures.ts"
 import { isBusy, resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
 import { attemptHistory } from "../../src/core/view/attempt-history.ts"
 import { expandJobFacts } from "../../src/core/view/events.ts"
@@ -127,6 +128,27 @@ describe("the history of attempts", () => {
       ...{ times: times("w1", 30), usage: { tokens: 4 } },
     })
     expect(historyOf(job)).toMatchObject([{ held_ms: 30, usage: { tokens: 4 }, outcome: null }])
+  })
+
+  it("an attempt that waited ran until it waited, not until its wait ended", () => {
+    const job = new Job(chain("a"))
+    job.now += 100
+    const waiting = { kind: "signal", name: "go" } as const
+    job.send({ type: "waiting", ...job.task("a"), waiting, times: times("w1", 0) } as Command)
+    job.now += 5000
+    job.send({ type: "signal", name: "go", data: 1 })
+    expect(historyOf(job)).toMatchObject([{ outcome: "completed", duration_ms: 5 }])
+  })
+
+  it("the last attempt that ended has the usage of its child, which was cancelled later", () => {
+    const job = new Job(apart("a", "b"))
+    job.fail("a")
+    job.pass(15)
+    const child = { kind: "child", job_id: "c1", workflow: "inner", workflow_version: 1 } as const
+    job.send({ type: "waiting", ...job.task("a"), waiting: child })
+    job.fail("b", final)
+    job.send({ type: "settle", used: [{ node: 0, job_id: "c1", usage: { tokens: 4 } }] })
+    expect(historyOf(job).map(({ usage }) => usage)).toEqual([null, { tokens: 4 }])
   })
 })
 
@@ -303,5 +325,71 @@ describe("a shutdown that hands items over", () => {
     job.running = () => [{ node: 0, item: 1, ran_ms: 5, worker: "w1" }]
     expect(job.send({ type: "hand_over" })).toBeNull()
     expect(job.facts.at(-1)).toMatchObject({ type: "items_lost", items: [1], handed_over: true })
+  })
+})
+
+describe("the figures of a job", () => {
+  it("of a node with items have the losses of all its items, and how long the whole list took", () => {
+    const job = new Job(apart("a", "b"))
+    job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2] })
+    for (const item of [0, 1]) job.send({ type: "started", node: 0, item, attempt: 1, worker: "w1" })
+    job.now += 1000
+    job.send({ type: "recover" })
+    job.now += 1000
+    for (const item of [0, 1])
+      job.send({ type: "completed", node: 0, item, attempt: 2, output: 1, times: times("w1", 0) } as Command)
+    job.send({ type: "completed", ...job.task("b"), output: 1, times: times("w1", 0) } as Command)
+    const [list, plain] = jobFigures(job.state).nodes
+    expect(list).toMatchObject({ node: "a", losses: 2, attempts: 4, durationMs: 2000 })
+    expect(plain).toMatchObject({ node: "b", losses: 0, durationMs: 5 })
+  })
+})
+
+describe("a job that ran for its parent", () => {
+  it("has nothing to settle once it is retried", () => {
+    const job = new Job(chain("a"), { parent: { job_id: "p", node: 0, path: ["outer"] } })
+    job.fail("a", final)
+    expect(job.state.unsettled).toBe(true)
+    job.send({ type: "retry" })
+    expect(job.state.unsettled).toBe(false)
+    expect(job.send({ type: "settle" })).toBe("settled")
+  })
+})
+
+describe("payloads of events", () => {
+  const payloadOf = (job: Job, type: string, id: string) =>
+    [
+      ...expandJobFacts(
+        "job-1",
+        graphOf(job.specs),
+        job.facts.map((fact, seq) => ({ seq, fact })),
+      ),
+    ].findLast(event => event.type === type && event.node === id)?.payload as Record<string, unknown>
+
+  it("of a node that is queued again say that the job was retried", () => {
+    const job = new Job(chain("a"))
+    expect(payloadOf(job, "node.queued", "a")).toMatchObject({ reason: "dependencies_done" })
+    job.fail("a", final)
+    job.send({ type: "retry" })
+    expect(payloadOf(job, "node.queued", "a")).toMatchObject({ reason: "job_retried" })
+  })
+
+  it("of a failed operation say how its end was reported", () => {
+    const job = new Job(apart("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "failed", fault: final }, { source: "webhook" })
+    expect(payloadOf(job, "node.failed", "a")).toMatchObject({ via: "webhook" })
+  })
+
+  it("of a node that fails with another one have no report of its own", () => {
+    const job = new Job([
+      { id: "a", dependencies: [], failFast: false },
+      { id: "b", dependencies: ["a"] },
+    ])
+    job.send({ type: "failed", ...job.task("a"), fault: final, times: times("w1", 0) } as Command)
+    expect(payloadOf(job, "node.failed", "a")).toHaveProperty("duration_ms")
+    const consequence = payloadOf(job, "node.failed", "b")
+    expect(consequence).toMatchObject({ cause: "a" })
+    expect(consequence).not.toHaveProperty("duration_ms")
   })
 })
