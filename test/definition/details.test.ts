@@ -114,6 +114,11 @@ describe("input schemas", () => {
     ["^😀$", ["😀"], ["😀😀", "\ud83d"]],
     ["^[😀-😂]x$", ["😁x"], ["😃x"]],
     ["\\bcat\\b", ["cat", "a cat!"], ["concat", "cats"]],
+    ["^\\ue000x$", ["\ue000x"], ["x"]],
+    ["^\\u0041\\ue000$", ["A\ue000"], ["A"]],
+    ["^\\u{41}\\x42\\cA$", ["AB\u0001"], ["AB"]],
+    ["^[a-]+$", ["a-a"], ["b"]],
+    ["^[\\]-a]$", ["]", "^", "a"], ["-", "b"]],
   ])("the pattern %s means what it means in JavaScript", (source, fitting, others) => {
     const fits = (text: string) =>
       threadMatchers().pattern(source)(text, new CheckRun({ steps: Number.POSITIVE_INFINITY }))
