@@ -117,6 +117,7 @@ describe("input schemas", () => {
     ["^\\ue000x$", ["\ue000x"], ["x"]],
     ["^\\u0041\\ue000$", ["A\ue000"], ["A"]],
     ["^\\u{41}\\x42\\cA$", ["AB\u0001"], ["AB"]],
+    ["^\\ue000\\udc00$", ["\ue000\udc00"], ["\ue000"]],
     ["^[a-]+$", ["a-a"], ["b"]],
     ["^[\\]-a]$", ["]", "^", "a"], ["-", "b"]],
   ])("the pattern %s means what it means in JavaScript", (source, fitting, others) => {
