@@ -331,6 +331,7 @@ describe("a shutdown that hands items over", () => {
 describe("the figures of a job", () => {
   it("of a node with items have the losses of all its items, and how long the whole list took", () => {
     const job = new Job(apart("a", "b"))
+    job.now += 500
     job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2] })
     for (const item of [0, 1]) job.send({ type: "started", node: 0, item, attempt: 1, worker: "w1" })
     job.now += 1000
@@ -340,7 +341,7 @@ describe("the figures of a job", () => {
       job.send({ type: "completed", node: 0, item, attempt: 2, output: 1, times: times("w1", 0) } as Command)
     job.send({ type: "completed", ...job.task("b"), output: 1, times: times("w1", 0) } as Command)
     const [list, plain] = jobFigures(job.state).nodes
-    expect(list).toMatchObject({ node: "a", losses: 2, attempts: 4, durationMs: 2000 })
+    expect(list).toMatchObject({ node: "a", losses: 2, attempts: 4, durationMs: 2500 })
     expect(plain).toMatchObject({ node: "b", losses: 0, durationMs: 5 })
   })
 })

@@ -201,8 +201,8 @@ describe("the depth of YAML", () => {
   })
 
   it.each([
-    ["lists beside each other", `[${"[],".repeat(3000)}[]]`],
-    ["mappings beside each other", `[${"{},".repeat(3000)}{}]`],
+    ["lists beside each other", `a: [${"[],".repeat(3000)}[]]`],
+    ["mappings beside each other", `a: [${"{},".repeat(3000)}{}]`],
     ["items, each on its line", "- a\n".repeat(3000)],
     ["brackets in quotes", '- "[["\n'.repeat(3000)],
     ["brackets in plain text", "- a [ b\n".repeat(3000)],
