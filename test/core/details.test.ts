@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest"
 import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide/decide.ts"
+import { WHOLE_BYTES } from "../../src/core/payloads.ts"
 import { newJobState } from "../../src/core/state.ts"
 import { jobFigures } from "../../src/core/statistics/job-figures.ts"
 import { isBusy, resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
@@ -392,5 +393,26 @@ describe("payloads of events", () => {
     const consequence = payloadOf(job, "node.failed", "b")
     expect(consequence).toMatchObject({ cause: "a" })
     expect(consequence).not.toHaveProperty("duration_ms")
+  })
+})
+
+describe("a fact that ends the job beside one that does not", () => {
+  it("names what ran until then", () => {
+    const job = new Job(apart("sleeps", "waits", "runs"))
+    job.sleep("sleeps", 5)
+    job.awaitSignal("waits", "go", 5)
+    const running = { node: 2, ran_ms: 50, worker: "w7" }
+    job.running = () => [running]
+    job.pass(5)
+    const [completed, failed] = job.facts.slice(-2)
+    expect(completed).toMatchObject({ type: "node_completed", node: 0 })
+    expect(completed).not.toHaveProperty("running")
+    expect(failed).toMatchObject({ type: "node_failed", node: 1, running: [running] })
+  })
+})
+
+describe("payloads that are given whole", () => {
+  it("have up to 1 KiB, as docs/reference/server.md promises", () => {
+    expect(WHOLE_BYTES).toBe(1024)
   })
 })
