@@ -347,6 +347,29 @@ describe("the figures of a job", () => {
   })
 })
 
+describe("the figures of a job that was retried", () => {
+  it("have what was used since, and how long job and node were queued", () => {
+    const job = new Job(chain("a"))
+    job.now += 100
+    job.send({
+      ...{ type: "failed", ...job.task("a"), fault: final, times: times("w1", 0), usage: { tokens: 3 } },
+    } as Command)
+    expect(jobFigures(job.state)).toMatchObject({
+      queuedMs: 95,
+      nodes: [{ queuedMs: 95, usage: { tokens: 3 } }],
+    })
+    job.send({ type: "retry" })
+    job.now += 200
+    job.send({
+      ...{ type: "completed", ...job.task("a"), output: 1, times: times("w1", 0), usage: { tokens: 4 } },
+    } as Command)
+    expect(jobFigures(job.state)).toMatchObject({
+      queuedMs: 195,
+      nodes: [{ queuedMs: 195, usage: { tokens: 4 } }],
+    })
+  })
+})
+
 describe("a job that ran for its parent", () => {
   it("has nothing to settle once it is retried", () => {
     const job = new Job(chain("a"), { parent: { job_id: "p", node: 0, path: ["outer"] } })
