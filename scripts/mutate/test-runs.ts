@@ -17,6 +17,9 @@ const MEASURING_MS = 3_600_000
  */
 const LEFT_OUT = /^test\/(definition\/(types\/|fuzz\.test)|core\/scale\.test|template\/hostile\.test)/
 
+/** Compiled templates are kept: a mistake in their compilation stays in the process. */
+const KEPT = /^src\/template\/(parse\/|compile\.ts)/
+
 /** Mistakes that one process makes one after another. More of them find more of what an earlier one has left behind. */
 const BATCH = 30
 
@@ -102,7 +105,8 @@ export class TestRuns {
   ): Promise<readonly Mutant[]> {
     const left = new Set(mutants)
     const isReached = (mutant: Mutant) => this.#reaching(mutant, foldersOf(mutant), budgetMs).length > 0
-    const suited = mutants.filter(mutant => !this.#loading.has(mutant.id) && isReached(mutant))
+    const isKept = ({ id, file }: Mutant) => this.#loading.has(id) || KEPT.test(file)
+    const suited = mutants.filter(mutant => !isKept(mutant) && isReached(mutant))
     // Neighbours are caught by the same test files.
     suited.sort((a, b) => a.file.localeCompare(b.file))
     const batches: Mutant[][] = []
