@@ -124,6 +124,12 @@ const EXPLANATIONS: readonly Explanation[] = [
     replacement: "-1",
     why: "There is at least one branch, and no height is below 0.",
   },
+  {
+    file: "src/template/run/values.ts",
+    line: "if (!SURROGATE.test(text)) return text.length",
+    replacement: "",
+    why: "A short cut: without surrogates there are as many characters as units.",
+  },
 ]
 
 export function explanationOf({ file, start, replacement }: Mutant, text: string): string | null {

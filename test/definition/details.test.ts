@@ -1,12 +1,14 @@
 /** Rules of definitions that concern one place each. */
-import { describe, expect, it } from "vitest"
+import { once } from "node:events"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { describe as described } from "../../src/definition/document/issues.ts"
 import { compileWorkflow, handlerCatalog, loadWorkflow, parseDocument } from "../../src/definition/index.ts"
 import { InputChecker } from "../../src/definition/input/input.ts"
-import { CheckRun, StepsSpentError, shown } from "../../src/definition/input/schema-checks.ts"
+import { CheckRun, StepsSpentError, shown, stepsPerMs } from "../../src/definition/input/schema-checks.ts"
 import { threadMatchers } from "../../src/definition/input/schema-matchers.ts"
 import { unsupportedConstruct } from "../../src/definition/input/schema-pattern.ts"
 import { Suggester } from "../../src/definition/suggest.ts"
+import { startThread } from "../../src/thread.ts"
 import { builtinSpecs } from "../../src/worker/handlers/specs.ts"
 import { handlers, planOf, problemsOf } from "./catalog.ts"
 import { adapters } from "./pipeline/catalog.ts"
@@ -100,6 +102,19 @@ describe("input schemas", () => {
       threadMatchers().format("email")!("ada@b.cd", new CheckRun({ steps }))
     expect(spent(3)()).toBe(true)
     expect(spent(2)).toThrow(StepsSpentError)
+  })
+
+  it("a check in a thread counts a step for every 32 characters of the input, besides the check", async () => {
+    const thread = startThread("definition/input/thread")
+    onTestFinished(async () => void (await thread.terminate()))
+    const checks = [32, 32 * 1001].map(length => ({
+      schema: 0,
+      text: `"${"x".repeat(length - 2)}"`,
+      depth: 5,
+    }))
+    thread.postMessage({ milliseconds: 100, schemas: [[0, "{}"]], isFirst: true, checks })
+    const [answers] = (await once(thread, "message")) as [{ milliseconds: number }[]]
+    expect((answers[1]!.milliseconds - answers[0]!.milliseconds) * stepsPerMs).toBeCloseTo(1000, 6)
   })
 
   it("an input that cannot be checked is refused as a whole", () => {

@@ -224,6 +224,13 @@ describe("messages of templates", () => {
     expect(messageOf(long)).toContain(`…${JSON.stringify(long.slice(17, 57))}…`)
   })
 
+  it("of a missing name show 20 of those there are", () => {
+    const input = Object.fromEntries(Array.from({ length: 25 }, (_, n) => [`k${n}`, n]))
+    expect(() => compileTemplate("{{ input.nope }}").render(scopeOf({ names: { input } }))).toThrow(
+      /input has k0, .*, k19 and 5 more/,
+    )
+  })
+
   it("of a fault behind a long first line name the line and the column", () => {
     expect(messageOf("line\n\n  {{ nope }}")).toContain("(line 3, column 6)")
   })
