@@ -125,9 +125,14 @@ function report(mutants: readonly Mutant[], left: readonly Mutant[]): number {
   return share >= THRESHOLD ? 0 : 1
 }
 
-const isExplained = (mutant: Mutant): boolean => explanationOf(mutant, sourceOf(mutant)) !== null
+// Functions, no constants: `main` runs before what follows it.
+function isExplained(mutant: Mutant): boolean {
+  return explanationOf(mutant, sourceOf(mutant)) !== null
+}
 
-const sourceOf = ({ file }: Mutant): string => readFileSync(`${root}/${file}`, "utf8")
+function sourceOf({ file }: Mutant): string {
+  return readFileSync(`${root}/${file}`, "utf8")
+}
 
 /** The place, and the lines before and after. */
 function described(mutant: Mutant): string {

@@ -1,11 +1,22 @@
 /** Parts of the core that other rooms use more than the core itself does. */
 import { describe, expect, it } from "vitest"
+import { apply } from "../../src/core/apply/apply.ts"
+import type { Command } from "../../src/core/commands.ts"
+import { decide } from "../../src/core/decide/decide.ts"
+import type { Fact } from "../../src/core/facts.ts"
 import { encodeProgress, isDrained, newProgress } from "../../src/core/pipeline/progress.ts"
 import { routeViews } from "../../src/core/pipeline/view.ts"
-import { LargeOutput, ListOutput, type Output, parseTaskKey, taskKey } from "../../src/core/state.ts"
+import {
+  LargeOutput,
+  ListOutput,
+  newJobState,
+  type Output,
+  parseTaskKey,
+  taskKey,
+} from "../../src/core/state.ts"
 import { Checkpoint } from "../../src/core/view/checkpoints.ts"
 import { graphView } from "../../src/core/view/view.ts"
-import { chain } from "./graphs.ts"
+import { chain, graphOf } from "./graphs.ts"
 import { Job, passing } from "./job.ts"
 
 describe("a checkpoint of a job", () => {
@@ -109,5 +120,34 @@ describe("a list whose items wait", () => {
     expect(waits()).toMatchObject({ kind: "items", waiting: 2, waits: { retry: 2 } })
     job.now += 15_000
     expect(waits()).toMatchObject({ kind: "worker" })
+  })
+})
+
+describe("a fork", () => {
+  it("that takes over a whole list says from which job", () => {
+    const graph = graphOf(chain("a", "b"))
+    const state = newJobState(graph)
+    const fork = {
+      ...{ job_id: "origin", jobs: ["origin"] },
+      nodes: [
+        {
+          node: 0,
+          list: { count: 2, job: 0, seq: 4 },
+          items: [
+            [0, 0, 5],
+            [1, 0, 6],
+          ],
+        },
+      ],
+    }
+    const command = {
+      ...{ type: "submit", owner: "ada", workflow: "flow", workflowVersion: 3, input: {} },
+      ...{ ttlSeconds: null, priority: 0, fork },
+    } as unknown as Command
+    const decided = decide(state, command, { now: 1_000_000, random: 0, lossLimit: 3 })
+    for (const fact of decided as readonly Fact[]) apply(state, fact, [])
+    const [list, next] = graphView(state, { now: 1_000_000 }).nodes
+    expect(list).toMatchObject({ status: "COMPLETED", reused_from: "origin" })
+    expect(next).toMatchObject({ status: "QUEUED" })
   })
 })

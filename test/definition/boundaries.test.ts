@@ -7,6 +7,7 @@ import { findCycles } from "../../src/definition/graph/cycles.ts"
 import { RowBuilder, rowLengths, topologicalOrder, transpose } from "../../src/definition/graph/graph.ts"
 import { handlerCatalog, parseDocument, validateWorkflow } from "../../src/definition/index.ts"
 import { defaultLimits } from "../../src/definition/limits.ts"
+import { invalidWorkflow } from "../../src/definition/problem.ts"
 import { Suggester } from "../../src/definition/suggest.ts"
 import { problemsOf } from "./catalog.ts"
 
@@ -163,8 +164,8 @@ describe("E102 config", () => {
     expect(check(z.object({ n: z.number() }), { n: ["{{ input.x }}"] })).toEqual(["E102 config.n"])
   })
 
-  it("text is right where one form of several may be text, also if it is too short as written", () => {
-    const value = z.union([z.number(), z.string().min(100)])
+  it("text is right where one form of several may be text, also if no text fits as written", () => {
+    const value = z.union([z.number(), z.enum(["a0", "b0"])])
     expect(check(z.strictObject({ value }), { value: "{{ input.x }}0" })).toEqual([])
     const numbers = z.union([z.number(), z.array(z.number())])
     expect(check(z.strictObject({ value: numbers }), { value: "{{ input.x }}0" })).toEqual([
@@ -186,5 +187,16 @@ describe("E102 config", () => {
 describe("suggestions", () => {
   it("are the nearest name, not the last that is near", () => {
     expect(new Suggester().nearest("colours", ["colors", "colrs"])).toBe("colors")
+  })
+})
+
+describe("the error of an invalid workflow", () => {
+  it("has the code of its first problem", () => {
+    const problems = (["E107", "E101"] as const).map(code => ({ code, message: "wrong", path: "" }))
+    expect(invalidWorkflow(problems)).toMatchObject({
+      code: "E107",
+      message: expect.stringContaining("2 problems"),
+    })
+    expect(invalidWorkflow([]).code).toBe("E101")
   })
 })
