@@ -14,6 +14,8 @@ import {
   parseTaskKey,
   taskKey,
 } from "../../src/core/state.ts"
+import { jobFigures } from "../../src/core/statistics/job-figures.ts"
+import { addJob, type Totals } from "../../src/core/statistics/totals.ts"
 import { Checkpoint } from "../../src/core/view/checkpoints.ts"
 import { graphView } from "../../src/core/view/view.ts"
 import { chain, graphOf } from "./graphs.ts"
@@ -120,6 +122,23 @@ describe("a list whose items wait", () => {
     expect(waits()).toMatchObject({ kind: "items", waiting: 2, waits: { retry: 2 } })
     job.now += 15_000
     expect(waits()).toMatchObject({ kind: "worker" })
+  })
+})
+
+describe("totals", () => {
+  it("have how long jobs took that completed, and not how long the others did", () => {
+    const totals = new Map<string, Totals>()
+    const took = (ms: number, end: (job: Job) => void) => {
+      const job = new Job(chain("a"))
+      job.now += ms
+      end(job)
+      addJob(totals, jobFigures(job.state))
+    }
+    took(15, job => job.complete("a"))
+    took(5, job => job.send({ type: "cancel" }))
+    const [ofJobs] = totals.values()
+    expect(ofJobs).toMatchObject({ count: 2, cancelled: 1 })
+    expect(ofJobs!.duration.quantiles([0, 1])).toEqual([15, 15])
   })
 })
 

@@ -1,6 +1,7 @@
 /** Rules of definitions that concern one place each. */
 import { once } from "node:events"
 import { describe, expect, it, onTestFinished } from "vitest"
+import type { Json } from "../../src/core/json.ts"
 import { describe as described } from "../../src/definition/document/issues.ts"
 import { compileWorkflow, handlerCatalog, loadWorkflow, parseDocument } from "../../src/definition/index.ts"
 import { InputChecker } from "../../src/definition/input/input.ts"
@@ -115,6 +116,18 @@ describe("input schemas", () => {
     thread.postMessage({ milliseconds: 100, schemas: [[0, "{}"]], isFirst: true, checks })
     const [answers] = (await once(thread, "message")) as [{ milliseconds: number }[]]
     expect((answers[1]!.milliseconds - answers[0]!.milliseconds) * stepsPerMs).toBeCloseTo(1000, 6)
+  })
+
+  it.each([
+    [{ minProperties: 2 }, [false, true, true]],
+    [{ maxProperties: 2 }, [true, true, false]],
+    [{ minProperties: 2, maxProperties: 2 }, [false, true, false]],
+    [{}, [true, true, true]],
+  ])("%j bounds the number of keys", (schema, fitting) => {
+    const checker = new InputChecker(threadMatchers())
+    const fits = (given: Json) =>
+      checker.check(schema, { given, depth: 3 }, new CheckRun({ steps: 1000 })).problems === undefined
+    expect([{ a: 1 }, { a: 1, b: 2 }, { a: 1, b: 2, c: 3 }].map(fits)).toEqual(fitting)
   })
 
   it("an input that cannot be checked is refused as a whole", () => {

@@ -204,6 +204,8 @@ describe("J11 numbers", () => {
     ["{{ [1, 2, 3, 4][0:4:3] }}", [1, 4]],
     ["{{ 'ab'[1:9] }}", "b"],
     ["{{ 'a' * 3 }}", "aaa"],
+    ["{{ [] == {} }}", false],
+    ["{{ {} == [] }}", false],
   ])("%s is %j", (source, expected) => {
     expect(render(source)).toEqual(expected)
   })
