@@ -76,6 +76,60 @@ const EXPLANATIONS: readonly Explanation[] = [
     replacement: '"anchor" in node || node.anchor !== undefined',
     why: "Then nodes without an anchor are stored under no name, which no alias has.",
   },
+  {
+    file: "src/core/apply/apply.ts",
+    line: "if (state.waiting.size + state.unfollowed.size > 0) abandonAll(state, effects)",
+    replacement: "true",
+    why: "A short cut: without operations nothing is abandoned, and nothing is polled.",
+  },
+  {
+    file: "src/core/apply/apply.ts",
+    line: "for (let node = 0; node < state.remaining.length; node++)",
+    replacement: "-1",
+    why: "There is no node -1: the dependencies that remain for it are undefined, which is not 0.",
+  },
+  {
+    file: "src/core/pipeline/breaker.ts",
+    line: "#openUntil = 0",
+    replacement: "1",
+    why: "It is read only while the breaker is open, and set when it opens.",
+  },
+  {
+    file: "src/core/view/json-diff.ts",
+    line: 'else if (typeof next.value === "string") text += JSON.stringify(next.value.slice(0, SHOWN + 1))',
+    replacement: "0",
+    why: "With its quote the text of so many characters is too long already, and is cut before its last.",
+  },
+  {
+    file: "src/definition/document/yaml-compose.ts",
+    line: 'const options = { version: "1.2", uniqueKeys: false, prettyErrors: false, resolveKnownTags: false } as const',
+    replacement: "true",
+    why: "The composer alone does not read it: only the functions that also parse do.",
+  },
+  {
+    file: "src/definition/graph/cycles.ts",
+    line: "for (let root = 0; root < count; root++) {",
+    replacement: "-1",
+    why: "There is no node -1: its index is undefined, which counts as visited.",
+  },
+  {
+    file: "src/template/parse/lexer.ts",
+    line: 'for (let at = this.source.indexOf("{%", from); at !== -1; at = this.source.indexOf("{%", at + 2)) {',
+    replacement: "1",
+    why: "Where a tag begins none begins one character later.",
+  },
+  {
+    file: "src/template/parse/template.ts",
+    line: "const tallest = branches.reduce((most, { test, body }) => Math.max(most, p.over(test), height(p, body)), 0)",
+    replacement: "-1",
+    why: "There is at least one branch, and no height is below 0.",
+  },
+  {
+    file: "src/template/run/values.ts",
+    line: "if (!SURROGATE.test(text)) return text.length",
+    replacement: "",
+    why: "A short cut: without surrogates there are as many characters as units.",
+  },
 ]
 
 export function explanationOf({ file, start, replacement }: Mutant, text: string): string | null {

@@ -132,16 +132,20 @@ let written = 0
  * that they import are those of the run before.
  */
 function program({ id, files, isLoading = false }: TestRun): string {
-  mkdirSync(`${root}/warm`, { recursive: true })
-  const path = `warm/${++written}.test.ts`
+  // Each lane has a folder of its own: the processes share `root`.
+  const folder = `warm/${process.pid}`
+  mkdirSync(`${root}/${folder}`, { recursive: true })
+  const path = `${folder}/${++written}.test.ts`
   const lines = [
     'import { afterEach, beforeEach, describe } from "vitest"',
-    'import { makeMistake } from "../src/mutant-switch.ts"',
+    'import { makeMistake } from "../../src/mutant-switch.ts"',
     `makeMistake(${id})`,
     `let isOver = ${isLoading}`,
     "beforeEach(({ skip }) => skip(isOver))",
     'afterEach(({ task }) => { isOver ||= task.result?.state === "fail" })',
-    ...files.map(file => `describe("${file}", async () => void (await import("../${file}?run=${written}")))`),
+    ...files.map(
+      file => `describe("${file}", async () => void (await import("../../${file}?run=${written}")))`,
+    ),
   ]
   writeFileSync(`${root}/${path}`, lines.join("\n"))
   return path

@@ -11,8 +11,14 @@ const SLOWER = 10
 const STARTING_MS = 60_000
 const MEASURING_MS = 3_600_000
 
-/** They prove types, times, or that no drawn document crashes the parser in half a minute: a mutant is caught sooner by others. */
-const LEFT_OUT = /^test\/(definition\/(types\/|fuzz\.test)|core\/scale\.test)/
+/**
+ * They prove types, times, or that no drawn document crashes the parser in half a minute: a mutant is caught sooner by others.
+ * The hostile templates take half a minute too, while their file is imported, which its measured time does not contain.
+ */
+const LEFT_OUT = /^test\/(definition\/(types\/|fuzz\.test)|core\/scale\.test|template\/hostile\.test)/
+
+/** Compiled templates are kept: a mistake in their compilation stays in the process. */
+const KEPT = /^src\/template\/(parse\/|compile\.ts)/
 
 /** Mistakes that one process makes one after another. More of them find more of what an earlier one has left behind. */
 const BATCH = 30
@@ -38,7 +44,7 @@ export class TestRuns {
   readonly #files: TestFile[] = []
   /**
    * Mutants that are reached while modules are loaded: what they change stays in the process. The first test file loads a
-   * module for all: any that uses the source may catch them.
+   * module for all: any may catch them, those first that reach others of the same source.
    */
   readonly #loading = new Set<number>()
   /** How many mutants of a source file a test file has caught. */
@@ -99,7 +105,8 @@ export class TestRuns {
   ): Promise<readonly Mutant[]> {
     const left = new Set(mutants)
     const isReached = (mutant: Mutant) => this.#reaching(mutant, foldersOf(mutant), budgetMs).length > 0
-    const suited = mutants.filter(mutant => !this.#loading.has(mutant.id) && isReached(mutant))
+    const isKept = ({ id, file }: Mutant) => this.#loading.has(id) || KEPT.test(file)
+    const suited = mutants.filter(mutant => !isKept(mutant) && isReached(mutant))
     // Neighbours are caught by the same test files.
     suited.sort((a, b) => a.file.localeCompare(b.file))
     const batches: Mutant[][] = []
@@ -202,13 +209,15 @@ export class TestRuns {
   }
 
   #reaching(mutant: Mutant, folders: readonly string[], budgetMs: number): readonly string[] {
-    const cost = ({ file, ms }: TestFile) => ms / (1 + (this.#caught.get(pair(mutant.file, file)) ?? 0))
     const survived = this.#survived.get(mutant.id)
     const neighbours = this.#loading.has(mutant.id) ? this.#ofSource.get(mutant.file)! : [mutant.id]
+    const isNear = ({ reaches }: TestFile) => neighbours.some(id => reaches.has(id))
+    const cost = (test: TestFile) => test.ms / (1 + (this.#caught.get(pair(mutant.file, test.file)) ?? 0))
     const ordered = this.#files
-      .filter(({ file, reaches }) => neighbours.some(id => reaches.has(id)) && !survived?.has(file))
+      // What is computed while a module is loaded may be used by any file: only the first that loads it is known to reach it.
+      .filter(test => (this.#loading.has(mutant.id) || isNear(test)) && !survived?.has(test.file))
       .filter(({ file }) => folders.some(folder => file.startsWith(`${folder}/`)))
-      .sort((a, b) => cost(a) - cost(b))
+      .sort((a, b) => Number(isNear(b)) - Number(isNear(a)) || cost(a) - cost(b))
     let spent = 0
     const affordable = ordered.filter(({ ms }) => {
       spent += ms

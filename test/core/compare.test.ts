@@ -110,6 +110,8 @@ describe("the comparison of two jobs", () => {
       delta: { took_ms: -30, usage: { tokens: -5 } },
       nodes: [{ delta: { took_ms: -6, attempts: 2, usage: { tokens: 4 } } }],
     })
+    const fewer = job([node("a", { usage: { tokens: 4, calls: 1 } })])
+    expect(compareJobs(a, fewer).nodes[0]!.delta!.usage).toEqual({ tokens: -1 })
   })
 })
 
@@ -159,6 +161,7 @@ describe("the difference of two JSON values", () => {
       { path: "$.rows[99]", kind: "added", b: '{"name":"last","id":100}' },
     ])
     expect(diffJson([0, 0, 0, 1], [0, 0, 1]).changes).toHaveLength(1)
+    expect(diffJson([0, 0, 1, 1], [0, 1, 1]).changes).toEqual([{ path: "$[0]", kind: "removed", a: "0" }])
     expect(diffJson([[1, 2], [3]], [[9], [1, 2], [3]]).changes).toEqual([
       { path: "$[0]", kind: "added", b: "[9]" },
     ])

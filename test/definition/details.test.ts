@@ -1,12 +1,15 @@
 /** Rules of definitions that concern one place each. */
-import { describe, expect, it } from "vitest"
+import { once } from "node:events"
+import { describe, expect, it, onTestFinished } from "vitest"
+import type { Json } from "../../src/core/json.ts"
 import { describe as described } from "../../src/definition/document/issues.ts"
 import { compileWorkflow, handlerCatalog, loadWorkflow, parseDocument } from "../../src/definition/index.ts"
 import { InputChecker } from "../../src/definition/input/input.ts"
-import { CheckRun, StepsSpentError, shown } from "../../src/definition/input/schema-checks.ts"
+import { CheckRun, StepsSpentError, shown, stepsPerMs } from "../../src/definition/input/schema-checks.ts"
 import { threadMatchers } from "../../src/definition/input/schema-matchers.ts"
 import { unsupportedConstruct } from "../../src/definition/input/schema-pattern.ts"
 import { Suggester } from "../../src/definition/suggest.ts"
+import { startThread } from "../../src/thread.ts"
 import { builtinSpecs } from "../../src/worker/handlers/specs.ts"
 import { handlers, planOf, problemsOf } from "./catalog.ts"
 import { adapters } from "./pipeline/catalog.ts"
@@ -102,6 +105,31 @@ describe("input schemas", () => {
     expect(spent(2)).toThrow(StepsSpentError)
   })
 
+  it("a check in a thread counts a step for every 32 characters of the input, besides the check", async () => {
+    const thread = startThread("definition/input/thread")
+    onTestFinished(async () => void (await thread.terminate()))
+    const checks = [32, 32 * 1001].map(length => ({
+      schema: 0,
+      text: `"${"x".repeat(length - 2)}"`,
+      depth: 5,
+    }))
+    thread.postMessage({ milliseconds: 100, schemas: [[0, "{}"]], isFirst: true, checks })
+    const [answers] = (await once(thread, "message")) as [{ milliseconds: number }[]]
+    expect((answers[1]!.milliseconds - answers[0]!.milliseconds) * stepsPerMs).toBeCloseTo(1000, 6)
+  })
+
+  it.each([
+    [{ minProperties: 2 }, [false, true, true]],
+    [{ maxProperties: 2 }, [true, true, false]],
+    [{ minProperties: 2, maxProperties: 2 }, [false, true, false]],
+    [{}, [true, true, true]],
+  ])("%j bounds the number of keys", (schema, fitting) => {
+    const checker = new InputChecker(threadMatchers())
+    const fits = (given: Json) =>
+      checker.check(schema, { given, depth: 3 }, new CheckRun({ steps: 1000 })).problems === undefined
+    expect([{ a: 1 }, { a: 1, b: 2 }, { a: 1, b: 2, c: 3 }].map(fits)).toEqual(fitting)
+  })
+
   it("an input that cannot be checked is refused as a whole", () => {
     const given = { given: null, depth: 1 }
     const check = new InputChecker(threadMatchers()).check({ $ref: "#" }, given, new CheckRun({ steps: 100 }))
@@ -114,6 +142,12 @@ describe("input schemas", () => {
     ["^😀$", ["😀"], ["😀😀", "\ud83d"]],
     ["^[😀-😂]x$", ["😁x"], ["😃x"]],
     ["\\bcat\\b", ["cat", "a cat!"], ["concat", "cats"]],
+    ["^\\ue000x$", ["\ue000x"], ["x"]],
+    ["^\\u0041\\ue000$", ["A\ue000"], ["A"]],
+    ["^\\u{41}\\x42\\cA$", ["AB\u0001"], ["AB"]],
+    ["^\\ue000\\udc00$", ["\ue000\udc00"], ["\ue000"]],
+    ["^[a-]+$", ["a-a"], ["b"]],
+    ["^[\\]-a]$", ["]", "^", "a"], ["-", "b"]],
   ])("the pattern %s means what it means in JavaScript", (source, fitting, others) => {
     const fits = (text: string) =>
       threadMatchers().pattern(source)(text, new CheckRun({ steps: Number.POSITIVE_INFINITY }))
@@ -195,8 +229,8 @@ describe("the depth of YAML", () => {
   })
 
   it.each([
-    ["lists beside each other", `[${"[],".repeat(3000)}[]]`],
-    ["mappings beside each other", `[${"{},".repeat(3000)}{}]`],
+    ["lists beside each other", `a: [${"[],".repeat(3000)}[]]`],
+    ["mappings beside each other", `a: [${"{},".repeat(3000)}{}]`],
     ["items, each on its line", "- a\n".repeat(3000)],
     ["brackets in quotes", '- "[["\n'.repeat(3000)],
     ["brackets in plain text", "- a [ b\n".repeat(3000)],

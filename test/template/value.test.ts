@@ -58,6 +58,11 @@ describe("J11 values with templates", () => {
     expect(value.render(scope)).toEqual({ key: "Bearer k", a: 1 })
   })
 
+  it("encodes the value of every expression except constants and plain secrets", () => {
+    const { value } = compileValue("{{ input.a }}/{{ secrets.KEY }}/{{ 'c' }}/{{ n.x }}")
+    expect(value.render(scope, { encode: text => `<${text}>` })).toBe("<1>/k/c/<2>")
+  })
+
   it("errors carry the path, and all templates of a value share one budget", () => {
     const failing = compileValue({ a: ["{{ n.nope }}"] }).value
     expect(() => failing.render(scope)).toThrow(

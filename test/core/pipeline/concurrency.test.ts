@@ -68,4 +68,13 @@ describe("adaptive concurrency", () => {
     concurrency.overloaded()
     expect(concurrency.limit).toBe(64)
   })
+
+  it("changes after every twentieth message, and after none between", () => {
+    const concurrency = new Concurrency(bounds)
+    // 4 grows to 4.4, 4.8 and 5.3.
+    for (let i = 0; i < 59; i++) concurrency.ended(10, 4)
+    expect(concurrency.limit).toBe(4)
+    concurrency.ended(10, 4)
+    expect(concurrency.limit).toBe(5)
+  })
 })

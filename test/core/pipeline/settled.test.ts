@@ -59,4 +59,11 @@ describe("which messages are settled", () => {
       }),
     )
   })
+
+  it("comes back with how many messages failed the job for good", () => {
+    const progress = newProgress(2)
+    progress.routes[1]!.fatal = 3
+    const read = decodeProgress(encodeProgress(progress, null))
+    expect(read.routes.map(({ fatal }) => fatal)).toEqual([0, 3])
+  })
 })
