@@ -246,6 +246,7 @@ describe("figures and totals", () => {
       expect(() => decodeTotals(`{"n":[1,0,0,0,1,0],"h":[${list},"u":[["a",1],["b",2]]}`), list).toThrow(
         SyntaxError,
       )
+    expect(() => decodeTotals('{"n":[1,0,0,0,1,0],"h":[[1,2')).toThrow("A list of histograms is cut off.")
     for (const list of ["1", "1,", "1,2,", "1,2,3]", "1,x]", ""])
       expect(() => decodeTotals(`{"n":[1,0,0,0,1,0],"d":[${list}`)).toThrow(SyntaxError)
   })
