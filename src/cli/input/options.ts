@@ -7,7 +7,7 @@ export const json = (): Option => new Option("--json", "print JSON")
 export const owner = (): Option =>
   new Option("--owner <name>", "the owner, on a folder or a database (default: local)")
 export const since = (): Option =>
-  new Option("--since <time>", "how far back: 90m, 24h, 7d").argParser(timeBack).default(24 * 3600_000, "24h")
+  new Option("--since <time>", "how far back: 90m, 24h, 7d").argParser(duration).default(24 * 3600_000, "24h")
 export const privateAddresses = (): Option =>
   new Option("--allow-private-addresses", "allow nodes to call private, loopback and link-local addresses")
 export const allowDeadLetters = (): Option =>
@@ -96,7 +96,7 @@ export function withStart(command: Command): Command {
     .option("--start-at <time>", "start the job at this time: 2026-11-15T12:00:00Z", moment)
     .addOption(
       new Option("--delay <duration>", "start the job after this time: 30s, 15m, 2h, 7d")
-        .argParser(since)
+        .argParser(duration)
         .conflicts("startAt"),
     )
 }
@@ -124,7 +124,7 @@ export function withJobFilter(command: Command): Command {
     .option("--created-before <time>", "only jobs created before this time", moment)
     .addOption(
       new Option("--since <duration>", "only jobs created within this time: 30m, 2h, 7d")
-        .argParser(since)
+        .argParser(duration)
         .conflicts("createdFrom"),
     )
     .option("--parent <job>", "only the children of this job", jobId)
@@ -209,7 +209,7 @@ export function workflowVersion(text: string): { readonly name: string; readonly
 const units: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** `90m`, `24h`, `7d`, as milliseconds. */
-function timeBack(text: string): number {
+function duration(text: string): number {
   const [, amount, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
   if (amount === undefined)
     throw new InvalidArgumentError("It must be a length of time, such as 30m, 2h or 7d.")
