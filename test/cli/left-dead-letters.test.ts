@@ -12,7 +12,7 @@ async function folderOf(files: Readonly<Record<string, string>>): Promise<string
 }
 
 const readme = readFileSync(join(root, "README.md"), "utf8")
-const titles = /^```yaml\n(name: titles\n.*?)^```$/ms.exec(readme)![1]!
+const titles = /^```yaml\n(# titles\.yaml\nname: titles\n.*?)^```$/ms.exec(readme)![1]!
 const articles = `${JSON.stringify({ text: "one" })}\n`
 const input = ["--input", '{"path": "articles.jsonl"}']
 
