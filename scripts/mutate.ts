@@ -81,19 +81,19 @@ async function drawMutants(folder: string, { rooms, wanted, seed }: Wanted): Pro
 }
 
 async function survivors(runs: TestRuns, mutants: readonly Mutant[], signal: AbortSignal) {
-  const tell = (left: readonly Mutant[], by: string) => {
+  const logCaught = (left: readonly Mutant[], by: string) => {
     console.log(`${mutants.length - left.length} of ${mutants.length} caught ${by}`)
     if (left.length > 0) console.log(`  left: --ids ${left.map(({ id }) => id).join(",")}`)
   }
   await runs.measure(PURE)
   const ownRoom = ({ file }: Mutant) => [`test/${file.split("/")[1]}`]
   const together = await runs.uncaughtTogether(mutants, ownRoom, FAST_BUDGET_MS)
-  tell(together, "in a process of many")
+  logCaught(together, "in a process of many")
   signal.throwIfAborted()
   const soon = await runs.uncaught(together, ownRoom, FAST_BUDGET_MS)
-  tell(soon, "by fast tests of their own room")
+  logCaught(soon, "by fast tests of their own room")
   const pure = await runs.uncaught(soon, () => PURE, Number.POSITIVE_INFINITY)
-  tell(pure, "by the tests of these rooms")
+  logCaught(pure, "by the tests of these rooms")
   // An explained one changes nothing that can be seen, and nearly all slow tests reach it.
   const explained = pure.filter(isExplained)
   const open = pure.filter(mutant => !isExplained(mutant))

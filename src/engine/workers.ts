@@ -15,7 +15,7 @@ export class Workers {
   readonly #peers: Peers
   readonly #stale: StaleBeats
   #partitions: Heartbeat["partitions"] = []
-  #seen: () => Seen = () => ({ others: [], engines: [], dead: 0 })
+  #otherProcesses: () => OtherProcesses = () => ({ others: [], engines: [], dead: 0 })
 
   constructor(parts: WorkersParts) {
     this.#parts = parts
@@ -32,18 +32,18 @@ export class Workers {
     const live = new Set(
       engines.filter(row => living.has(row.engine) && !this.#stale.has(row)).map(({ engine }) => engine),
     )
-    // Read only if somebody asks: a heartbeat comes every second, with the description of every process.
-    let seen: Seen | null = null
-    this.#seen = () => {
-      seen ??= seenIn(heartbeat, live)
-      return seen
+    // Computed on request: a heartbeat arrives every second, with the description of every process.
+    let read: OtherProcesses | null = null
+    this.#otherProcesses = () => {
+      read ??= readProcesses(heartbeat, live)
+      return read
     }
   }
 
   /** Cheap: needs no query. */
   get counts(): WorkerCounts {
     const { remote } = this.#parts.owner.broker
-    const { others, dead } = this.#seen()
+    const { others, dead } = this.#otherProcesses()
     const live = this.#own() + others.length - dead
     if (remote === undefined) return { live, dead }
     return {
@@ -59,7 +59,7 @@ export class Workers {
     const own = workerView({ engine, description, beat: now(), partitions: owner.owned.size, isLive: true })
     return [
       ...(description.worker.handlers.length === 0 ? [] : [own]),
-      ...this.#seen().others,
+      ...this.#otherProcesses().others,
       ...this.#remote(),
     ]
   }
@@ -72,7 +72,7 @@ export class Workers {
     const process = { engine, description, beat: now(), partitions: own.length, isLive: true }
     const engines = [
       ...(own.length > 0 || takes() ? [engineView(workerView(process), own)] : []),
-      ...this.#seen().engines,
+      ...this.#otherProcesses().engines,
     ]
     const owned = new Set(engines.flatMap(({ partitions }) => partitions))
     const all = this.#partitions.map(({ partition }) => partition)
@@ -157,15 +157,15 @@ export interface EnginesView {
   readonly unowned: readonly number[]
 }
 
-/** What a heartbeat says about the other processes. */
-interface Seen {
+/** The other processes, as a heartbeat describes them. */
+interface OtherProcesses {
   readonly others: readonly WorkerView[]
   readonly engines: readonly EngineView[]
   /** Of the others. */
   readonly dead: number
 }
 
-function seenIn({ engines, partitions }: Heartbeat, live: ReadonlySet<string>): Seen {
+function readProcesses({ engines, partitions }: Heartbeat, live: ReadonlySet<string>): OtherProcesses {
   const owned = groupBy(partitions, ({ owner }) => owner)
   const found = engines.flatMap(({ engine, place, beat }) => {
     const description = parseDescription(place)
