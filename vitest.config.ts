@@ -56,6 +56,8 @@ export default defineConfig({
   resolve: { alias: process.env.UMBRA_TEST_BUILT === "yes" ? [BUILT_THREADS] : [] },
   test: {
     pool: "forks",
+    // The projects below, a second run and Node.js 24 transform a module once: by its content, in node_modules.
+    experimental: { fsModuleCache: true },
     setupFiles: process.env.UMBRA_TEST_COSTS === undefined ? [] : ["test/support/costs.ts"],
     sequence: { sequencer: LongFirst },
     // Three times as many as a small machine has processors: many tests wait for processes, timers and the disk.

@@ -10,6 +10,7 @@ import type { FeedPage } from "../journal/port/feed.ts"
 import { type Change, currentJobLine, expandFacts, type FactChanges, shownPreview } from "./changes.ts"
 import { type Follower, JobChanges, OwnerChanges, OwnerFollowers } from "./followers.ts"
 import { type FoldParts, foldJobs, INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
+import type { LogFrames } from "./log-stream.ts"
 import { jobPositionText, positionText, storeMark } from "./position.ts"
 import { fireFrame, LatestProgress, listProgress, type NodeProgress, progressFrame } from "./progress.ts"
 import { QueryRate } from "./query-rate.ts"
@@ -44,6 +45,7 @@ export class Feed {
   readonly parts: FeedParts
   readonly snapshots: Snapshots
   readonly queryRate = new QueryRate()
+  readonly logPages = new SingleFlight<LogFrames>()
   readonly #followers = new Map<string, OwnerFollowers>()
   readonly #known: KnownJobs
   readonly #dirty = new Set<number>()

@@ -1,7 +1,7 @@
 /** `GET /jobs/{id}/logs?follow`: the log of one job as it is stored, until the job has ended. */
 import { jobHasEnded } from "../core/states.ts"
 import { isoLogLine } from "../jobs/iso-times.ts"
-import type { JobLogs, LogFilter } from "../jobs/logs/logs.ts"
+import type { JobLogs, LogFilter, LogPage, LogPageQuery } from "../jobs/logs/logs.ts"
 import { nextTurnIfLate } from "../turns.ts"
 import { frame, type OfJob, PolledStream } from "./stream.ts"
 
@@ -20,6 +20,12 @@ export interface LogStreamParts extends OfJob {
   readonly filter: LogFilter
   /** The id of the last line that the client has; null: none. */
   readonly after: string | null
+}
+
+/** A page of the log as it is sent: streams that read the same one at the same time share it. */
+export interface LogFrames extends Pick<LogPage, "next" | "pending"> {
+  readonly lastId: string | undefined
+  readonly frames: Buffer
 }
 
 export class LogStream extends PolledStream<LogStreamParts> {
@@ -71,17 +77,13 @@ export class LogStream extends PolledStream<LogStreamParts> {
     let isPending = false
     for (;;) {
       const query = { ...filter, after: this.#after, limit: PAGE, hasNoNewFacts, skipsWebhooks }
-      const { lines, next, pending = false } = await logs.page(jobId, query)
+      const key = JSON.stringify([jobId, query])
+      const page = await feed.logPages.run(key, () => readFrames(logs, jobId, query))
+      const { frames, lastId, next, pending = false } = page
       isPending = pending
       if (this.isClosed) return
-      if (lines.length > 0) {
-        const late = nextTurnIfLate()
-        if (late !== undefined) await late
-        if (this.isClosed) return
-        const text = lines.map(line => frame("line", isoLogLine(line), line.id)).join("")
-        sink.write(Buffer.from(text))
-      }
-      this.#after = next ?? lines.at(-1)?.id ?? this.#after
+      if (frames.length > 0) sink.write(frames)
+      this.#after = next ?? lastId ?? this.#after
       if (next === null) break
       await sink.flushed()
       if (this.isClosed) return
@@ -95,4 +97,12 @@ export class LogStream extends PolledStream<LogStreamParts> {
     }
     this.timer = setTimeout(() => void this.#read(), feed.queryRate.waitMs(owner, POLL_MS))
   }
+}
+
+async function readFrames(logs: JobLogs, jobId: string, query: LogPageQuery): Promise<LogFrames> {
+  const { lines, ...page } = await logs.page(jobId, query)
+  const late = lines.length > 0 ? nextTurnIfLate() : undefined
+  if (late !== undefined) await late
+  const text = lines.map(line => frame("line", isoLogLine(line), line.id)).join("")
+  return { ...page, lastId: lines.at(-1)?.id, frames: Buffer.from(text) }
 }

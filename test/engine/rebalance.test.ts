@@ -50,7 +50,7 @@ it("S6 gets its share under load; what ends within the drain time is not begun t
       await new Promise(resolve => setTimeout(resolve, 10))
       return where
     })
-  const nodes = Array.from({ length: 20 }, (_, n) => ({
+  const chain = Array.from({ length: 20 }, (_, n) => ({
     id: `n${n}`,
     handler: "step",
     ...(n === 0 ? {} : { dependencies: [`n${n - 1}`] }),
@@ -58,22 +58,29 @@ it("S6 gets its share under load; what ends within the drain time is not begun t
   const engine = { rebalanceSeconds: 0.05, drainSeconds: 5 }
   const old = await openOn(store, { handlers: [counting("old")], engine, worker })
   const jobs: string[] = []
-  let hasShare = false
-  /** There is always a job that has not ended, however long the other engine takes. */
-  const lane = async () => {
+  let [nodes, hasShare] = [0, false]
+  /**
+   * There is always a job that has not ended, however long the other engine takes. First jobs of different length: later
+   * ones do not all run their last node at the same time.
+   */
+  const lane = async (index: number) => {
+    let length = 1 + (index % chain.length)
     do {
-      const job = await old.submit(flow(nodes))
+      const job = await old.submit(flow(chain.slice(0, length)))
       jobs.push(job.id)
+      nodes += length
+      length = chain.length
       expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
     } while (!hasShare)
   }
-  const lanes = Array.from({ length: MANY }, lane)
+  const lanes = Array.from({ length: MANY }, (_, index) => lane(index))
+  await until("all lanes have a long job", () => jobs.length >= 2 * MANY)
   const comes = await openOn(store, { handlers: [counting("new")], engine, worker })
   await hasOne(comes)
   hasShare = true
   await Promise.all(lanes)
   for (const id of jobs) expect(await comes.wait(id)).toMatchObject({ status: "COMPLETED" })
-  expect(runs.size).toBe(jobs.length * nodes.length)
+  expect(runs.size).toBe(nodes)
   expect([...runs.values()].filter(places => places.length > 1)).toEqual([])
   expect([...runs.values()].some(places => places.includes("new"))).toBe(true)
 })
