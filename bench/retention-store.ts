@@ -1,4 +1,5 @@
 /** The stores of `bench -- retention`, and their figures: rows, bytes, vacuum, and what waits to be removed. */
+import { once } from "node:events"
 import { mkdtemp, rm, stat } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -17,6 +18,13 @@ export interface Figures {
   readonly backlog: number
   /** Samples since the last figures in which an append waited for a lock of another kind of statement. */
   readonly blocked: number
+}
+
+/** What retention-sqlite.js answers. */
+interface SqliteFigures {
+  readonly rows: number
+  readonly backlog: number
+  readonly bytes: readonly [string, number][]
 }
 
 export interface BenchStore {
@@ -106,14 +114,9 @@ export async function sqliteStore(): Promise<BenchStore> {
     name: "SQLite",
     location: folder,
     async figures(before) {
-      const answer = new Promise<{ rows: number; backlog: number; bytes: [string, number][] }>(
-        (resolve, reject) => {
-          thread.once("message", resolve)
-          thread.once("error", reject)
-        },
-      )
+      const answer = once(thread, "message")
       thread.postMessage({ file, before })
-      const { rows, backlog, bytes } = await answer
+      const [{ rows, backlog, bytes }] = (await answer) as [SqliteFigures]
       const sizes: [string, number][] = [
         ...bytes,
         ["file", (await stat(file)).size],
