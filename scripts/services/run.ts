@@ -1,5 +1,5 @@
 /** Runs commands to their end: captures their output, or shows it as it arrives. */
-import { type ChildProcess, execFile, spawn } from "node:child_process"
+import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process"
 import { promisify } from "node:util"
 
 const execute = promisify(execFile)
@@ -43,8 +43,33 @@ export function show(command: string, args: readonly string[], options: ShowOpti
   })
 }
 
+/** Ends the command, and what it leaves behind: busy workers of the tests outlive vitest. */
 function endChild(child: ChildProcess): void {
+  const begun = new Set(descendantsOf(child.pid!))
   child.kill("SIGTERM")
-  const timer = setTimeout(() => child.kill("SIGKILL"), GRACE_MS)
-  child.once("exit", () => clearTimeout(timer))
+  const timer = setTimeout(() => {
+    for (const pid of descendantsOf(child.pid!)) begun.add(pid)
+    child.kill("SIGKILL")
+  }, GRACE_MS)
+  child.once("exit", () => {
+    clearTimeout(timer)
+    for (const pid of begun) endProcess(pid)
+  })
+}
+
+/** None on a machine without `ps`. */
+function descendantsOf(pid: number): readonly number[] {
+  const { stdout } = spawnSync("ps", ["-A", "-o", "ppid=,pid="], { encoding: "utf8" })
+  const processes = (stdout ?? "").split("\n").map(line => line.trim().split(/\s+/).map(Number))
+  const childrenOf = (of: number): number[] =>
+    processes.flatMap(([parent, child]) => (parent === of ? [child!, ...childrenOf(child!)] : []))
+  return childrenOf(pid)
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL")
+  } catch {
+    // It has ended.
+  }
 }

@@ -1,11 +1,12 @@
 /** The ground the other tests stand on: what `npm test` says it started does answer. */
+import { existsSync, readFileSync } from "node:fs"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import pg from "pg"
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import { ping } from "../../scripts/services/redis.ts"
-import { capture } from "../../scripts/services/run.ts"
+import { capture, show } from "../../scripts/services/run.ts"
 import { S3Client } from "../../src/artifacts/s3/client.ts"
 import { readLocation } from "../../src/artifacts/s3/location.ts"
 import { freshBucket } from "../artifacts/bucket.ts"
@@ -89,5 +90,29 @@ describe("without npm test", () => {
   it("says how to run the test instead of skipping it", () => {
     vi.stubEnv("UMBRA_TEST_POSTGRES_URL", "")
     expect(postgresUrl).toThrow(/UMBRA_TEST_POSTGRES_URL is not set: run this test with "npm test -- FILE"/)
+  })
+})
+
+describe("a command that is interrupted", () => {
+  it("leaves no process behind, also none that ignores the signal", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "umbra-interrupted-"))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    const file = join(folder, "pid")
+    const stays = `process.on("SIGTERM", () => {}); fs.writeFileSync(${JSON.stringify(file)}, String(process.pid)); setInterval(() => {}, 1000)`
+    const starts = `child_process.spawn(process.execPath, ["-e", ${JSON.stringify(stays)}]); setInterval(() => {}, 1000)`
+    const controller = new AbortController()
+    const shown = show(process.execPath, ["-e", starts], { signal: controller.signal })
+    await expect.poll(() => existsSync(file) && readFileSync(file, "utf8")).toMatch(/^\d+$/)
+    const pid = Number(readFileSync(file, "utf8"))
+    controller.abort(new Error("interrupted"))
+    expect(await shown).toBe(1)
+    const isRunning = () => {
+      try {
+        return process.kill(pid, 0)
+      } catch {
+        return false
+      }
+    }
+    await expect.poll(isRunning).toBe(false)
   })
 })
