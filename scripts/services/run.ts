@@ -53,7 +53,7 @@ function endChild(child: ChildProcess): void {
   }, GRACE_MS)
   child.once("exit", () => {
     clearTimeout(timer)
-    for (const pid of begun) endProcess(pid)
+    for (const pid of [...begun, ...[...begun].flatMap(descendantsOf)]) endProcess(pid)
   })
 }
 
