@@ -232,11 +232,14 @@ export const rooms: Readonly<Record<string, Room>> = {
   index: {
     rooms: [
       "artifacts",
+      "broker",
       "core",
       "definition",
       "worker",
       "engine",
+      "feed",
       "jobs",
+      "journal",
       "pipeline",
       "provider",
       "errors",
