@@ -10,7 +10,7 @@ import type { Clock } from "./clock.ts"
 import type { AppendLane } from "./commit/committer.ts"
 import type { OperationRows } from "./commit/operation-rows.ts"
 import type { MustFit } from "./dispatch/pipeline-needs.ts"
-import { Forks } from "./forks/forks.ts"
+import { ForkPreparation } from "./forks/forks.ts"
 import { jobPartition, newJobId } from "./ids.ts"
 import { EngineMetrics } from "./metrics.ts"
 import type { Queue } from "./owner/job-queue.ts"
@@ -34,7 +34,7 @@ import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
 import { lostTasks } from "./remote/live-overlay.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
-import { type FiredTick, Schedules } from "./schedules/schedules.ts"
+import { type FiredTick, FiringSchedules } from "./schedules/schedules.ts"
 import type { EngineSettings } from "./settings.ts"
 import { SingleFlight } from "./single-flight.ts"
 import { RollUps } from "./statistics/roll-ups.ts"
@@ -54,7 +54,7 @@ export class Engine implements OwnerEngine {
   readonly reasons: ReasonCheck
   /** Workflows whose new jobs do not begin. */
   readonly pauses: WorkflowPauses
-  readonly schedules: Schedules
+  readonly schedules: FiringSchedules
   readonly metrics = new EngineMetrics()
   readonly #refreshes = new SingleFlight<void>()
   readonly #parts: EngineParts
@@ -109,7 +109,7 @@ export class Engine implements OwnerEngine {
     })
     this.#recovery = new Recovery({ ...load, owner, clock, log, startsJobs })
     const claimExecution = parts.claimExecution ?? anyExecution
-    const forks = new Forks({ owner, load, clock, maxOutputBytes })
+    const forks = new ForkPreparation({ owner, load, clock, maxOutputBytes })
     this.#executions = new ExecutionQueue({ owner, clock, log, claim: claimExecution })
     this.#family = new Family({
       ...{ journal, owner, plans, clock, settings, log, maxOutputBytes, claimExecution, forks },
@@ -117,7 +117,7 @@ export class Engine implements OwnerEngine {
       mustFit: parts.mustFit ?? (() => {}),
       paused: (owner, name) => this.pauses.fields(owner, name),
     })
-    this.schedules = new Schedules({
+    this.schedules = new FiringSchedules({
       ...{ journal, owner, partitions, plans, clock, settings, log, claimExecution, startsJobs },
       mustFit: parts.mustFit ?? (() => {}),
       paused: (tenant, name) => this.pauses.fields(tenant, name),

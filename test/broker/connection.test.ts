@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto"
 import { createServer, type Socket } from "node:net"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { freePort } from "../../scripts/services/port.ts"
-import { Connection, checkRedisUrl } from "../../src/broker/redis/client/connection.ts"
+import { checkRedisUrl, RedisConnection } from "../../src/broker/redis/client/connection.ts"
 import { Link } from "../../src/broker/redis/client/link.ts"
 import { logTo } from "../../src/log.ts"
 import { until } from "../engine/stage.ts"
@@ -78,7 +78,7 @@ it("S6 a connection that only listens ends when nobody is there to be heard", as
     if (command.startsWith("SUBSCRIBE")) return "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
     return "+PONG\r\n"
   })
-  const connection = await Connection.open({ url, answerMs: 200 })
+  const connection = await RedisConnection.open({ url, answerMs: 200 })
   await connection.subscribe("c", () => {})
   isSilent = true
   expect(await connection.ended).toContain("No reply")
@@ -91,7 +91,7 @@ it("S6 a connection that only listens stays while it is answered", async () => {
     pings += 1
     return pings === 1 ? "+PONG\r\n" : "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
   })
-  const connection = await Connection.open({ url, answerMs: 100 })
+  const connection = await RedisConnection.open({ url, answerMs: 100 })
   let isOver = false
   void connection.ended.then(() => {
     isOver = true
@@ -109,7 +109,7 @@ describe("S6 a process that stood still longer than it waits for answers", () =>
   const standStill = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3000)
 
   it("reads what has come meanwhile before it says that nothing came", async () => {
-    const connection = await Connection.open({ url, answerMs })
+    const connection = await RedisConnection.open({ url, answerMs })
     onTestFinished(() => connection.close())
     const answer = connection.send(["PING"])
     await new Promise(setImmediate)
@@ -118,7 +118,7 @@ describe("S6 a process that stood still longer than it waits for answers", () =>
   })
 
   it("does not count the time in which it asked nothing", async () => {
-    const connection = await Connection.open({ url, answerMs })
+    const connection = await RedisConnection.open({ url, answerMs })
     onTestFinished(() => connection.close())
     let isOver = false
     void connection.ended.then(() => {

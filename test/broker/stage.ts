@@ -1,7 +1,7 @@
 /** A fleet in one process: engines on a store of memory, workers of their own, a Redis that the tests share. */
 import { randomUUID } from "node:crypto"
 import { onTestFinished } from "vitest"
-import { Connection } from "../../src/broker/redis/client/connection.ts"
+import { RedisConnection } from "../../src/broker/redis/client/connection.ts"
 import { Keys } from "../../src/broker/redis/keys.ts"
 import { shortStoreId } from "../../src/broker/redis/worker/stores.ts"
 import { createMemoryStore, type MemoryStore } from "../../src/journal/sqlite/memory.ts"
@@ -63,7 +63,7 @@ export class FleetStage {
 
 /** To look, and to do, what no engine and no worker does. */
 export async function bareConnection(stage: FleetStage) {
-  const connection = await Connection.open({ url: stage.url, answerMs: 5000 })
+  const connection = await RedisConnection.open({ url: stage.url, answerMs: 5000 })
   onTestFinished(() => connection.close())
   const [, runId] = /run_id:(\w+)/.exec(String(await connection.send(["INFO", "server"])))!
   return { connection, keys: stage.keys(runId!) }

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer } from "node:net"
 import { expect, it, onTestFinished } from "vitest"
 import { attemptName } from "../../src/broker/port.ts"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
-import { Connection } from "../../src/broker/redis/client/connection.ts"
+import { RedisConnection } from "../../src/broker/redis/client/connection.ts"
 import { WORKERS } from "../../src/broker/redis/keys.ts"
 import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
@@ -154,7 +154,7 @@ it("S5 S7 a worker that asks whether to begin what is over is not told to", asyn
   const job = await umbra.submit(one)
   await job.wait()
   const open = async () => {
-    const connection = await Connection.open({ url: stage.url, answerMs: 5000 })
+    const connection = await RedisConnection.open({ url: stage.url, answerMs: 5000 })
     onTestFinished(() => connection.close())
     return connection
   }

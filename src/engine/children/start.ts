@@ -9,7 +9,7 @@ import { UmbraError } from "../../errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 import type { MustFit } from "../dispatch/pipeline-needs.ts"
-import type { Forks } from "../forks/forks.ts"
+import type { ForkPreparation } from "../forks/forks.ts"
 import { childJobId } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -27,7 +27,7 @@ export interface ChildStartsParts {
   readonly settings: EngineSettings
   readonly maxOutputBytes: number
   readonly claimExecution: ClaimExecution
-  readonly forks: Forks
+  readonly forks: ForkPreparation
   readonly mustFit: MustFit
   /** Set in the submission of a job whose workflow is paused. */
   readonly paused: (owner: string, name: string) => Pick<Submit, "paused">

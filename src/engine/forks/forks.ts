@@ -37,7 +37,7 @@ export interface PreparedFork {
  *    refers to, which is held as long as the origin exists.
  * 2. The fork is one append: its first fact, its row, and the rows that hold what it refers to.
  */
-export class Forks {
+export class ForkPreparation {
   readonly #parts: ForksParts
 
   constructor(parts: ForksParts) {

@@ -5,7 +5,7 @@ import { UmbraError } from "../../errors.ts"
 import type { Family } from "../children/family.ts"
 import type { Clock } from "../clock.ts"
 import type { Waiter } from "../commit/batch.ts"
-import type { Forks } from "../forks/forks.ts"
+import type { ForkPreparation } from "../forks/forks.ts"
 import { jobPartition } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -28,7 +28,7 @@ export interface CommandsParts {
   readonly partitions: ReadyPartitions
   readonly remoteEngines: RemoteEngines
   readonly family: Family
-  readonly forks: Forks
+  readonly forks: ForkPreparation
   readonly clock: Clock
   readonly claimExecution: ClaimExecution
   readonly mustBeOpen: () => void

@@ -8,7 +8,7 @@ import type { Journal, MessageRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { Family } from "../children/family.ts"
 import { partitionMoved } from "../commit/batch.ts"
-import type { Forks } from "../forks/forks.ts"
+import type { ForkPreparation } from "../forks/forks.ts"
 import { JobArtifacts } from "../owner/job-artifacts.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -25,7 +25,7 @@ export interface InboxParts {
   readonly plans: Plans
   readonly log: Log
   readonly family: Family
-  readonly forks: Forks
+  readonly forks: ForkPreparation
   readonly claimExecution: ClaimExecution
   readonly now: () => number
 }

@@ -79,7 +79,7 @@ export interface SchedulesParts {
  *    decision has changed. Rows that were read under another epoch are not used.
  * 3. Users change rows in the store at any time. A decision does not overwrite the next time of a later revision.
  */
-export class Schedules {
+export class FiringSchedules {
   readonly #parts: SchedulesParts
   readonly #versions: Versions
   /** When the next tick fires, as far as this engine knows. */
