@@ -132,8 +132,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
   const { feed, capabilities } = journal
   const store = { id: async () => (await feed.position()).store, label: capabilities.label }
   const command = (jobId: string, given: JobCommand) => engine.commands.command(jobId, given)
-  let broker!: RoutedBroker
-  const engine: Engine = new Engine({
+  const engine: Engine<RoutedBroker> = new Engine({
     journal,
     location: journal.capabilities.exclusive || typeof location !== "string" ? null : location,
     settings: figures,
@@ -151,14 +150,13 @@ export function wire({ journal, location, services, settings, options, roles, ..
           backfills: () => backfills,
         }),
       ]
-      broker = new RoutedBroker({
+      return new RoutedBroker({
         runner,
         host,
         concurrency,
         redis: redisParts(options, { log, store, storeLogs }),
         lanes,
       })
-      return broker
     },
     observer: {
       changed: job => live.changed(job),
@@ -188,6 +186,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     },
     startsJobs: options.startsJobs,
   })
+  const { broker } = engine.owner
   const webhooks = services.webhooks({
     store: journal.providers,
     inboxChanged: partitions => engine.inboxChanged(partitions),

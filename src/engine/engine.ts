@@ -29,7 +29,7 @@ import { ReasonCheck } from "./reason-check.ts"
 import { Recovery } from "./recovery/recovery.ts"
 import { type ArtifactSweeps, Retention } from "./recovery/retention.ts"
 import { Wakeups } from "./recovery/wakeups.ts"
-import { Commands } from "./remote/commands.ts"
+import { Commands, type JobCommand } from "./remote/commands.ts"
 import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
 import { lostTasks } from "./remote/live-overlay.ts"
@@ -44,10 +44,10 @@ import { WorkflowPauses } from "./workflow-pauses.ts"
 const REFRESH_MS = 1000
 
 /** The engine of one process: owns partitions, recovers their jobs, and executes commands for them. */
-export class Engine implements OwnerEngine {
+export class Engine<B extends Broker = Broker> implements OwnerEngine {
   readonly id: string
   readonly plans: Plans
-  readonly owner: PartitionOwner
+  readonly owner: PartitionOwner<B>
   readonly workers: Workers
   readonly commands: Commands
   /** Checks that no task is lost. */
@@ -57,7 +57,7 @@ export class Engine implements OwnerEngine {
   readonly schedules: FiringSchedules
   readonly metrics = new EngineMetrics()
   readonly #refreshes = new SingleFlight<void>()
-  readonly #parts: EngineParts
+  readonly #parts: EngineParts<B>
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
   readonly #family: Family
@@ -74,7 +74,7 @@ export class Engine implements OwnerEngine {
   #unlisten: (() => Promise<void>) | null = null
   #isClosing = false
 
-  constructor(parts: EngineParts) {
+  constructor(parts: EngineParts<B>) {
     const { journal, settings, clock, log } = parts
     this.#parts = parts
     this.id = `engine-${randomUUID().slice(0, 13)}`
@@ -117,16 +117,6 @@ export class Engine implements OwnerEngine {
       mustFit: parts.mustFit ?? (() => {}),
       paused: (owner, name) => this.pauses.fields(owner, name),
     })
-    this.schedules = new FiringSchedules({
-      ...{ journal, owner, partitions, plans, clock, settings, log, claimExecution, startsJobs },
-      mustFit: parts.mustFit ?? (() => {}),
-      paused: (tenant, name) => this.pauses.fields(tenant, name),
-      command: (jobId, command) => this.commands.command(jobId, command),
-      wakeAt: at => this.#wakeups.fireAt(at),
-      ...{ metrics: this.metrics, fired: fire => parts.observer.fired(fire) },
-    })
-    const { schedules } = this
-    this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, schedules, log })
     this.#inbox = new Inbox({
       ...{ journal, owner, plans, log, claimExecution, family: this.#family, forks, now: () => clock.now() },
     })
@@ -139,10 +129,23 @@ export class Engine implements OwnerEngine {
       claimExecution,
       mustBeOpen: () => this.mustBeOpen(),
     })
+    const { commands } = this
+    const command = (jobId: string, given: JobCommand) => commands.command(jobId, given)
     this.pauses = new WorkflowPauses({
       ...{ journal, clock, log, owns: partition => partitions.owns(partition) },
-      command: (jobId, command) => this.commands.command(jobId, command),
+      command,
     })
+    const { pauses } = this
+    this.schedules = new FiringSchedules({
+      ...{ journal, owner, partitions, plans, clock, settings, log, claimExecution, startsJobs },
+      mustFit: parts.mustFit ?? (() => {}),
+      paused: (tenant, name) => pauses.fields(tenant, name),
+      command,
+      wakeAt: at => this.#wakeups.fireAt(at),
+      ...{ metrics: this.metrics, fired: fire => parts.observer.fired(fire) },
+    })
+    const { schedules } = this
+    this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, schedules, log })
     this.reasons = new ReasonCheck({
       ...{ clock, log, metrics: this.metrics, jobs: owner.jobs },
       lost: job => {
@@ -419,14 +422,14 @@ export class Engine implements OwnerEngine {
 }
 
 /** The dependencies of an engine. */
-export interface EngineParts {
+export interface EngineParts<B extends Broker = Broker> {
   readonly journal: Journal
   /** Where the heartbeat thread can open the journal again; null: heartbeats are sent from this thread. */
   readonly location: string | null
   readonly settings: EngineSettings
   readonly clock: Clock
   readonly log: Log
-  readonly broker: (host: BrokerHost) => Broker
+  readonly broker: (host: BrokerHost) => B
   readonly observer: EngineObserver
   /** The description of this process's worker that other processes see. */
   readonly worker: () => WorkerFacts
