@@ -186,7 +186,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     },
     startsJobs: options.startsJobs,
   })
-  const { broker } = engine.owner
+  const { broker } = engine.partitionOwner
   const webhooks = services.webhooks({
     store: journal.providers,
     inboxChanged: partitions => engine.inboxChanged(partitions),
@@ -214,7 +214,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
   })
   const overlayParts = {
     broker,
-    owner: engine.owner.taskLocations,
+    owner: engine.partitionOwner.taskLocations,
     lacks: (needs: PipelineNeeds) => broker.lacks(needs),
     now,
   }
@@ -228,8 +228,10 @@ export function wire({ journal, location, services, settings, options, roles, ..
   const overlays = new RemoteOverlays(journal.feed, {
     overlay: ownOverlay,
     dispatched: query => {
-      const partitions = [...engine.owner.owned.keys()]
-      return partitions.length === 0 ? null : { ...dispatchedJobs(engine.owner.jobs, query), partitions }
+      const partitions = [...engine.partitionOwner.owned.keys()]
+      return partitions.length === 0
+        ? null
+        : { ...dispatchedJobs(engine.partitionOwner.jobs, query), partitions }
     },
     messages: ownMessages,
   })
@@ -243,7 +245,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
       return own === null ? overlays.query(query, patienceMs) : Promise.resolve(own)
     },
     dispatched: async query => {
-      const own = dispatchedJobs(engine.owner.jobs, query)
+      const own = dispatchedJobs(engine.partitionOwner.jobs, query)
       return joinDispatched([own, ...(await overlays.dispatched(query, engine.remotePartitions()))])
     },
     awayOwner: id => engine.awayOwner(id),
@@ -302,7 +304,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     live,
     overlays,
     logs,
-    states: () => countStates(engine.owner.jobs.values(), broker, now()),
+    states: () => countStates(engine.partitionOwner.jobs.values(), broker, now()),
     artifacts,
   }
 }

@@ -89,7 +89,7 @@ class Stage {
       retentionSweepSeconds: 600,
       journal: this.#watched(),
       partitions: { all: () => held.map(({ partition }) => partition) },
-      owner: owner as unknown as PartitionOwner,
+      partitionOwner: owner as unknown as PartitionOwner,
     })
     retention.partitionsAdded()
     return retention
@@ -274,7 +274,7 @@ describe("retention", () => {
       }
       const retention = new Retention({
         ...{ retentionSeconds: jobs, lineageRetentionSeconds: lineage, log: silentLog, clock, journal },
-        ...{ partitions: { all: () => [] }, owner: {} as PartitionOwner, retentionSweepSeconds },
+        ...{ partitions: { all: () => [] }, partitionOwner: {} as PartitionOwner, retentionSweepSeconds },
       })
       retention.partitionsAdded()
       for (let second = 0; second < 185; second++) {

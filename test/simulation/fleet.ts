@@ -298,7 +298,7 @@ export class Fleet {
   #mustBeExplained(): void {
     const now = () => this.#clock.now()
     for (const { engine } of this.#members) {
-      const { taskLocations: owner, broker, jobs } = engine.owner
+      const { taskLocations: owner, broker, jobs } = engine.partitionOwner
       for (const job of jobs.values()) {
         if (jobHasEnded(job.state.status)) continue
         const parts = { owner, broker, lacks: (needs: PipelineNeeds) => needs, now }
@@ -317,7 +317,7 @@ export class Fleet {
   /** Two that own a partition by the store's word never run one attempt twice, nor what is complete. */
   #starts(member: Member, task: Task): void {
     const partition = Number.parseInt(task.jobId.slice(15, 18), 16)
-    const holding = member.engine.owner.owned.get(partition)
+    const holding = member.engine.partitionOwner.owned.get(partition)
     if (holding?.epoch !== partitionAt(this.#store, partition).epoch) return
     this.#executions++
     // What only computes begins while the start is being stored: `#judge` checks the order of the facts.

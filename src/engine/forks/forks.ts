@@ -18,7 +18,7 @@ import { foldJob, type LoadParts, readJobs, readOutput } from "../recovery/fold.
 import { readReused } from "./reused.ts"
 
 export interface ForksParts {
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly load: LoadParts
   readonly clock: Clock
   readonly maxOutputBytes: number
@@ -46,8 +46,8 @@ export class ForkPreparation {
 
   /** Calls `submit` when all is read; it must submit without waiting. null: the origin does not exist any more. */
   submit<T>(id: string, plan: Plan, command: Submit, submit: (fork: PreparedFork) => T): Promise<T | null> {
-    const { owner } = this.#parts
-    return owner.withJob(command.fork!.job_id, async origin => {
+    const { partitionOwner } = this.#parts
+    return partitionOwner.withJob(command.fork!.job_id, async origin => {
       if (origin.state.status === "DELETED" || origin.state.owner !== command.owner) return null
       const prepared = await this.prepare(id, plan, command)
       if (origin.evicted) throw partitionMoved(origin.partition)
