@@ -215,18 +215,9 @@ export class Umbra {
 
   /** The load of this process, and whether it can take more. */
   health(): EngineHealth {
-    const { partitionOwner, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#wired.engine
+    const { liveJobs, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#wired.engine
     const { running, queued, refused } = this.#wired.broker
-    return {
-      liveJobs: partitionOwner.jobs.size,
-      partitions,
-      isReady,
-      hasTaker,
-      hadTaker,
-      running,
-      queued,
-      refused,
-    }
+    return { liveJobs, partitions, isReady, hasTaker, hadTaker, running, queued, refused }
   }
 
   /** S4: changes of jobs, as they become durable, in any engine. */

@@ -313,6 +313,11 @@ export class Engine<B extends Broker = Broker> implements OwnerEngine {
     })
   }
 
+  /** The number of jobs in memory. */
+  get liveJobs(): number {
+    return this.partitionOwner.jobs.size
+  }
+
   get ownedPartitions(): number {
     return this.#ownership.count
   }
