@@ -86,8 +86,8 @@ it("S6 while an engine looks who lives: nobody is dead for that", async () => {
 it("S5 S6 tasks of a worker that registers between the poll of workers and the survey of streams are not lost", async () => {
   const redis = await PrivateRedis.start()
   const way = await wayTo(redis)
-  const figures = { ...unhurried, workerBeatSeconds: 0.1, claimEverySeconds: 0 }
-  const stage = new FleetStage(way.url, figures)
+  const settings = { ...unhurried, workerBeatSeconds: 0.1, claimEverySeconds: 0 }
+  const stage = new FleetStage(way.url, settings)
   const umbra = await stage.engine()
   const { connection, keys } = await bareConnection(stage)
   // Known to have the handler, and takes nothing.

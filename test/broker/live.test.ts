@@ -102,11 +102,11 @@ describe("the live overlay in a fleet", () => {
       if (isKilled) await killed.left
       return beat(row)
     }
-    const figures = { beatSeconds: 0.02, leaseSeconds: 1 }
+    const settings = { beatSeconds: 0.02, leaseSeconds: 1 }
     const { url: redisUrl, redis } = stage
-    const owner = await open({ at: journal, roles: ["engine"], redisUrl, redis, engine: figures })
+    const owner = await open({ at: journal, roles: ["engine"], redisUrl, redis, engine: settings })
     onTestFinished(() => killed.open())
-    const api = await stage.engine({ roles: ["api"], engine: figures })
+    const api = await stage.engine({ roles: ["api"], engine: settings })
     const held = gate()
     const worker = stage.worker({ handlers: [held.handler] })
     for (const umbra of [owner, api]) await stage.served(umbra, "gate")

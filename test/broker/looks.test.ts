@@ -17,7 +17,7 @@ import { PrivateRedis } from "./private-redis.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 /** A broker for an engine that owns every partition, and writes down what it is told. */
-function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.resolve()) {
+function bareBroker(stage: FleetStage, given = {}, durable = () => Promise.resolve()) {
   const lost: string[] = []
   const finished: string[] = []
   const started: StartReport[] = []
@@ -37,7 +37,7 @@ function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.res
     durable,
     served: () => {},
   }
-  const settings = redisSettings({ ...stage.redis, ...figures })
+  const settings = redisSettings({ ...stage.redis, ...given })
   const broker = new RedisBroker({
     ...{ url: stage.url, settings, host, jobPartition, log: silentLog },
     storeLogs: async () => {},
@@ -87,8 +87,8 @@ it("S6 all that lay there is delivered, even if more comes with every look", asy
   } as unknown as Link
   const from = { worker: "w", handler: "gate", entry: "1-1", name: attemptName(taskOf(3)) }
   const report = encodeReport({ kind: "progress", progress: { percent: 1, message: null } }, from)
-  const figures = { blockMs: 10, maxUnsettled: 100 }
-  const parts = { engine: "e", ...figures, deliver: () => {}, durable: async () => {}, log: silentLog }
+  const settings = { blockMs: 10, maxUnsettled: 100 }
+  const parts = { engine: "e", ...settings, deliver: () => {}, durable: async () => {}, log: silentLog }
   const results = new Results({ link, ...parts })
   onTestFinished(() => results.stop())
   results.partitionsTaken([3])
@@ -99,8 +99,8 @@ it("S6 reports that the journal does not take are in memory once, however long t
   const stage = new FleetStage()
   const { connection, keys } = await bareConnection(stage)
   const isDurable = gateOf()
-  const figures = { claimEverySeconds: 0.01, claimAfterSeconds: 0.01 }
-  const { broker, finished } = bareBroker(stage, figures, () => isDurable.opened)
+  const settings = { claimEverySeconds: 0.01, claimAfterSeconds: 0.01 }
+  const { broker, finished } = bareBroker(stage, settings, () => isDurable.opened)
   const from = { worker: "w", handler: "gate", entry: "1-1", name: attemptName(taskOf(3)) }
   const times = { heldMs: 0, ranMs: 0 }
   const report = encodeReport(

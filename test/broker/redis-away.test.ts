@@ -47,8 +47,8 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
   it("flushed while one handler runs: it is not begun again", async () => {
     const redis = await PrivateRedis.start()
     // On a busy machine a beat may be late.
-    const figures = { workerBeatSeconds: 0.1, workerDeadSeconds: 5, rosterSeconds: 0.05, answerSeconds: 2 }
-    const stage = new FleetStage(redis.url, figures)
+    const settings = { workerBeatSeconds: 0.1, workerDeadSeconds: 5, rosterSeconds: 0.05, answerSeconds: 2 }
+    const stage = new FleetStage(redis.url, settings)
     const umbra = await stage.engine()
     const slow = gate()
     stage.worker({ handlers: [slow.handler] })
@@ -64,8 +64,8 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
 
   it("flushed while the engine is replaced: the new one waits for workers that it does not know", async () => {
     const redis = await PrivateRedis.start()
-    const figures = { workerBeatSeconds: 0.7, workerDeadSeconds: 3, rosterSeconds: 0.05, answerSeconds: 1 }
-    const stage = new FleetStage(redis.url, figures)
+    const settings = { workerBeatSeconds: 0.7, workerDeadSeconds: 3, rosterSeconds: 0.05, answerSeconds: 1 }
+    const stage = new FleetStage(redis.url, settings)
     const first = await stage.engine()
     const slow = gate()
     // With no room it does not read, and so does not notice the flush before its next beat.

@@ -22,10 +22,10 @@ export class FleetStage {
   readonly url: string
   readonly redis: NonNullable<UmbraOptions["redis"]>
 
-  constructor(url = sharedUrl, figures: FleetStage["redis"] = quick, partitions = 64) {
+  constructor(url = sharedUrl, settings: FleetStage["redis"] = quick, partitions = 64) {
     this.store = createMemoryStore({ partitions })
     this.url = url
-    this.redis = { ...unclaimed, ...figures, prefix: `test-${randomUUID().slice(0, 8)}` }
+    this.redis = { ...unclaimed, ...settings, prefix: `test-${randomUUID().slice(0, 8)}` }
   }
 
   /** An engine that runs no node itself. */

@@ -54,8 +54,8 @@ it("S5 S7 a worker that was suspended past its death begins nothing that it had 
   const stage = new FleetStage()
   const umbra = await stage.engine()
   const [suspended, other] = [gate(), gate()]
-  const figures = { worker: { concurrency: 1 }, redis: { workerBeatSeconds: 3600, workerDeadSeconds: 2 } }
-  stage.worker({ handlers: [suspended.handler], ...figures })
+  const settings = { worker: { concurrency: 1 }, redis: { workerBeatSeconds: 3600, workerDeadSeconds: 2 } }
+  stage.worker({ handlers: [suspended.handler], ...settings })
   await stage.served(umbra, "gate")
   const jobs = [await umbra.submit(one), await umbra.submit(one), await umbra.submit(one)]
   await suspended.came()

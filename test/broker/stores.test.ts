@@ -174,7 +174,7 @@ describe("a worker of release 0.1", () => {
     const { log, said } = collectLog()
     const umbra = await stage.engine({ log })
     const { connection, keys } = await bareConnection(stage)
-    const figures = { concurrency: 1, prefetch: 1, running: 0, queued: 0, at: Date.now() }
+    const load = { concurrency: 1, prefetch: 1, running: 0, queued: 0, at: Date.now() }
     const beat = {
       id: "worker-old",
       host: "h",
@@ -182,7 +182,7 @@ describe("a worker of release 0.1", () => {
       version: "0.1.0",
       handlers: ["where"],
       held: [],
-      ...figures,
+      ...load,
     }
     await connection.send(["SADD", keys.oldWorkers, beat.id])
     await connection.send(["SET", keys.oldWorker(beat.id), JSON.stringify(beat), "PX", "60000"])

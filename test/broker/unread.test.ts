@@ -8,8 +8,8 @@ it("S6 S7 what an earlier owner had sent, and nobody had taken, is done at once 
   const stage = new FleetStage()
   const first = await stage.engine()
   const slow = gate()
-  const figures = { worker: { concurrency: 1 }, redis: { prefetch: 1 } }
-  stage.worker({ handlers: [slow.handler, handler("quick", () => "done")], ...figures })
+  const settings = { worker: { concurrency: 1 }, redis: { prefetch: 1 } }
+  stage.worker({ handlers: [slow.handler, handler("quick", () => "done")], ...settings })
   await stage.served(first, "gate")
   for (let n = 0; n < 2; n++) await first.submit(flow([{ id: "a", handler: "gate" }]))
   await until("it takes no more", () => first.workers()[0]!.queued === 1)

@@ -77,12 +77,12 @@ describe("what a worker is told to take", () => {
     const stage = new FleetStage()
     const umbra = await stage.engine()
     const [first, second] = [gate(), gate()]
-    const figures = { worker: { concurrency: 1 }, redis: { prefetch: 0 } }
-    stage.worker({ handlers: [first.handler], ...figures })
+    const settings = { worker: { concurrency: 1 }, redis: { prefetch: 0 } }
+    stage.worker({ handlers: [first.handler], ...settings })
     await stage.served(umbra, "gate")
     const jobs = [await umbra.submit(one), await umbra.submit(one)]
     await first.came()
-    stage.worker({ handlers: [second.handler], ...figures })
+    stage.worker({ handlers: [second.handler], ...settings })
     await second.came()
     first.open("done")
     second.open("done")

@@ -81,7 +81,7 @@ describe("S10 settings", () => {
     )
   })
 
-  it("X7 the database's figures come in the shape that opens a journal", () => {
+  it("X7 the settings of the database have the shape that openJournal accepts", () => {
     expect(journalSettings({ UMBRA_DATABASE_RETRY_TRIES: "2" })).toMatchObject({
       recycleSeconds: 300,
       retry: { tries: 2, initialMs: 1000, maxMs: 30_000 },

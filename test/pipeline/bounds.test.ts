@@ -32,8 +32,8 @@ describe("bounds of a route", () => {
       await new Promise(resolve => setTimeout(resolve, 1))
       inHand -= 1
     })
-    const figures = { concurrency: 5, backpressure: { adaptive: false } }
-    expect((await run([numbers, count], [source, route("work", ["count"], figures)])).status).toBe(
+    const options = { concurrency: 5, backpressure: { adaptive: false } }
+    expect((await run([numbers, count], [source, route("work", ["count"], options)])).status).toBe(
       "COMPLETED",
     )
     expect(most).toBe(5)

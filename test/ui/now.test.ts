@@ -49,7 +49,7 @@ beforeAll(async () => {
 afterAll(() => stage?.close())
 
 describe("what needs a person", () => {
-  it("is nothing at first, which is said with figures; a failure and a wait appear by themselves", async () => {
+  it("is nothing at first, and numbers say so; a failure and a wait appear by themselves", async () => {
     await stage.umbra.wait(
       await stage.start({ name: "fine", nodes: [{ id: "a", handler: "transform", config: { value: 1 } }] }),
     )

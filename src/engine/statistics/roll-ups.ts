@@ -300,7 +300,7 @@ class TotalsByKey {
   /** Most ends are of the same version and hour as the end before. */
   #latest: KeyTotals | null = null
 
-  add({ owner, workflow, version, at, figures }: End): void {
+  add({ owner, workflow, version, at, metrics }: End): void {
     const hour = Math.floor(at / HOUR_MS) * HOUR_MS
     const latest = this.#latest?.key
     const isSame =
@@ -309,7 +309,7 @@ class TotalsByKey {
       latest.workflow === workflow &&
       latest.owner === owner
     if (!isSame) this.#latest = this.#of({ owner, workflow, version, hour })
-    addJob(this.#latest!.totals, figures)
+    addJob(this.#latest!.totals, metrics)
   }
 
   merge(other: TotalsByKey): void {

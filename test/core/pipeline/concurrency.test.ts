@@ -62,7 +62,7 @@ describe("adaptive concurrency", () => {
     expect(concurrency.limit).toBe(4)
   })
 
-  it("is the route's own figure where it is not adaptive", () => {
+  it("is the route's own value where it is not adaptive", () => {
     const concurrency = new Concurrency({ ...bounds, adaptive: false })
     expect(concurrency.limit).toBe(64)
     concurrency.overloaded()

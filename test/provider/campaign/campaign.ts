@@ -99,9 +99,9 @@ function submissionOf(index: number) {
 }
 
 function taskOf(fake: FakeProvider, { limit, faults = false }: ExternalCampaignOptions) {
-  const figures = { concurrency: limit, rate: null, poll_seconds: [0.05, 0.1], poll_jitter: 1 }
+  const limits = { concurrency: limit, rate: null, poll_seconds: [0.05, 0.1], poll_jitter: 1 }
   const patience = faults ? { timeout_seconds: 0.5 } : {}
-  const definition: HttpProviderDefinition = { ...fake.definition(), ...figures, ...patience }
+  const definition: HttpProviderDefinition = { ...fake.definition(), ...limits, ...patience }
   const engine = { beatSeconds: 0.2, leaseSeconds: 1, providerSweepSeconds: 0.2, drainSeconds: 2 }
   return { definition, engine, secret: fake.secret }
 }

@@ -199,7 +199,7 @@ drop table inbox_before;
 create index inbox_open on inbox (partition, id) where answer is null and withdrawn = 0;
 `
 
-/** stats is for figures of a job that has ended; nothing writes it yet. */
+/** stats is for metrics of a job that has ended; nothing writes it yet. */
 const jobMarksTable = `
 alter table jobs add column fingerprint text;
 alter table jobs add column stats text;
