@@ -53,7 +53,7 @@ async function run(location: string | null): Promise<number> {
     ...counts,
     ...{ seed, location, limit: count("limit"), webhooks: count("webhooks"), faults: values.faults },
     workMs: count("work"),
-    ...(values.verbose ? { tell: (line: string) => console.log(`  ${line}`) } : {}),
+    ...(values.verbose ? { print: (line: string) => console.log(`  ${line}`) } : {}),
   })
   const { operations, repeated, failed, webhooks, lies, mostAtOnce, seconds, problems } = verdict
   console.log(

@@ -209,12 +209,12 @@ describe("what people are told", () => {
   ])("with %o it is %s", async (environment, code, message) => {
     const error = await attempt(environment)
     expect(error).toMatchObject({ code, message: expect.stringContaining(message) })
-    const said = inspect(error, { depth: 10, showHidden: true })
+    const text = inspect(error, { depth: 10, showHidden: true })
     const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY } = { ...bucket.environment, ...environment } as Record<
       string,
       string
     >
-    for (const secret of [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]) expect(said).not.toContain(secret)
+    for (const secret of [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]) expect(text).not.toContain(secret)
   })
 
   it("names a bucket that does not exist, and how to create or choose one", async () => {

@@ -68,7 +68,7 @@ it("S6 while an engine looks who lives: nobody is dead for that", async () => {
   const way = await wayTo(await PrivateRedis.start())
   // Beats once, and has no room: it does not notice, and so does not say that it is there.
   const stage = new FleetStage(way.url, { ...unhurried, workerBeatSeconds: 1800 })
-  const { log, said } = collectLog()
+  const { log, hasLogged } = collectLog()
   const umbra = await stage.engine({ log })
   const slow = gate()
   stage.worker({ handlers: [slow.handler], worker: { concurrency: 1 }, redis: { prefetch: 0 } })
@@ -76,7 +76,7 @@ it("S6 while an engine looks who lives: nobody is dead for that", async () => {
   const job = await umbra.submit(one)
   await slow.came()
   await way.flushBefore("SMEMBERS")
-  await until("the engine has noticed", () => said("Redis lost its data"))
+  await until("the engine has noticed", () => hasLogged("Redis lost its data"))
   expect(umbra.workers().filter(({ state }) => state === "dead")).toEqual([])
   slow.open("done")
   expect(await job.wait()).toMatchObject({ status: "COMPLETED" })

@@ -212,9 +212,9 @@ describe("the live overlay in a fleet", () => {
     const stage = new FleetStage()
     const umbra = await stage.engine()
     const { connection, keys } = await bareConnection(stage)
-    const said: string[] = []
-    const { connection: ears } = await bareConnection(stage)
-    await ears.subscribe(keys.news, message => said.push(message))
+    const messages: string[] = []
+    const { connection: subscriber } = await bareConnection(stage)
+    await subscriber.subscribe(keys.news, message => messages.push(message))
     const held = gate()
     const quick = handler("quick", () => 1)
     stage.worker({ handlers: [held.handler, quick], worker: { concurrency: 50 } })
@@ -223,7 +223,7 @@ describe("the live overlay in a fleet", () => {
     const job = await umbra.submit(many)
     await held.came(50)
     await until("all are shown", async () => running(await shown(umbra, job.id)).length === 50)
-    const begun = said.map(text => JSON.parse(text)).filter(({ type }) => type === "begun")
+    const begun = messages.map(text => JSON.parse(text)).filter(({ type }) => type === "begun")
     expect(begun.flatMap(({ tasks }) => tasks)).toHaveLength(50)
     // All 50 begin within a turn or two of the worker, however slow the machine.
     expect(begun.length).toBeLessThan(10)

@@ -8,7 +8,7 @@ import { createMemoryStore, type MemoryStore } from "../../src/journal/sqlite/me
 import { type FleetWorker, openWorker, type WorkerOptions } from "../../src/open-worker.ts"
 import type { Umbra, UmbraOptions } from "../../src/umbra.ts"
 import { openOn, until } from "../engine/stage.ts"
-import { robPartition, storeId } from "../support/store-tables.ts"
+import { seizePartition, storeId } from "../support/store-tables.ts"
 
 const sharedUrl = process.env.UMBRA_TEST_REDIS_URL!
 
@@ -51,7 +51,7 @@ export class FleetStage {
 
   /** Every partition is somebody else's, and its owner does not know. */
   rob(): void {
-    for (let id = 0; id < this.store.partitions; id++) robPartition(this.store, id, null)
+    for (let id = 0; id < this.store.partitions; id++) seizePartition(this.store, id, null)
   }
 
   worker(options: WorkerOptions = {}): FleetWorker {

@@ -161,8 +161,8 @@ it("S5 S7 a worker that asks whether to begin what is over is not told to", asyn
   const [redis, listening] = [await open(), await open()]
   const [, runId] = /run_id:(\w+)/.exec(String(await redis.send(["INFO", "server"])))!
   const keys = stage.keys(runId!)
-  const heard: string[] = []
-  await listening.subscribe(keys.control, message => heard.push(message))
+  const received: string[] = []
+  await listening.subscribe(keys.control, message => received.push(message))
   const stream = keys.results(jobPartition(job.id))
   const from = {
     worker: "w",
@@ -173,6 +173,6 @@ it("S5 S7 a worker that asks whether to begin what is over is not told to", asyn
   await redis.send(["XADD", stream, "*", ...encodeReport({ kind: "started", announce: true }, from)])
   await until("the question is dealt with", async () => (await redis.send(["XLEN", stream])) === 0)
   await redis.send(["PUBLISH", keys.control, JSON.stringify({ type: "cancel", names: ["the last word"] })])
-  await until("all was heard", () => heard.some(message => message.includes("the last word")))
-  expect(heard.filter(message => message.includes("begin"))).toEqual([])
+  await until("all was heard", () => received.some(message => message.includes("the last word")))
+  expect(received.filter(message => message.includes("begin"))).toEqual([])
 })

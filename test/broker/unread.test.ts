@@ -19,17 +19,17 @@ it("S6 S7 what an earlier owner had sent, and nobody had taken, is done at once 
   const partition = String(jobPartition(unread.id))
   const epoch = async () => Number(await connection.send(["ZSCORE", keys.epochs, partition]))
   const before = await epoch()
-  let heard = ""
+  let received = ""
   const listening = (await bareConnection(stage)).connection
   await listening.subscribe(keys.control, message => {
-    heard += message
+    received += message
   })
   await first.close()
   const second = await stage.engine()
   await stage.served(second, "quick")
   await until(
     "workers know of the new owner",
-    async () => heard.includes("epochs") && (await epoch()) > before,
+    async () => received.includes("epochs") && (await epoch()) > before,
   )
   slow.open("done")
   expect(await second.wait(unread.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })

@@ -92,7 +92,7 @@ async function tookUntil(
   return clock.ms
 }
 
-function tell(what: string, ms: number): void {
+function printTime(what: string, ms: number): void {
   console.info(`${what}: ${Math.round(ms)} ms`)
 }
 
@@ -105,7 +105,7 @@ it("J16 S5 a cancellation reaches a handler in another process in under a second
     await post(`/jobs/${job}/cancel`)
     times.push(await took)
   }
-  tell("the slowest of ten cancellations", Math.max(...times))
+  printTime("the slowest of ten cancellations", Math.max(...times))
   expect(Math.max(...times)).toBeLessThan(1000)
 }, 240_000)
 
@@ -115,7 +115,7 @@ it("S7 jobs of a killed engine go on within its lease, with their tasks in worke
   const killed = Date.now()
   await fleet.member("engine-1").kill()
   const took = await tookUntil(killed, jobs, ({ what }) => what === "start")
-  tell("until the last job of a killed engine goes on", took)
+  printTime("until the last job of a killed engine continues", took)
   expect(took).toBeLessThan(13_000)
   for (const job of jobs) await post(`/jobs/${job}/cancel`)
 }, 240_000)
@@ -128,11 +128,11 @@ it("S5 tasks of a killed worker run elsewhere within 20 s", async () => {
   // One of the two workers may have taken all of them.
   const lines = await readExecutions(folder)
   const { pid } = lines.find(({ job }) => job === jobs[0])!
-  const its = jobs.filter(job => lines.some(line => line.job === job && line.pid === pid))
+  const tasksOfWorker = jobs.filter(job => lines.some(line => line.job === job && line.pid === pid))
   const worker = ["worker-1", "worker-2"].map(name => fleet.member(name)).find(member => member.pid === pid)!
   const killed = Date.now()
   await worker.kill()
-  const took = await tookUntil(killed, its, ({ what, attempt }) => what === "start" && attempt > 1)
-  tell(`until the last of ${its.length} tasks of a killed worker runs elsewhere`, took)
+  const took = await tookUntil(killed, tasksOfWorker, ({ what, attempt }) => what === "start" && attempt > 1)
+  printTime(`until the last of ${tasksOfWorker.length} tasks of a killed worker runs elsewhere`, took)
   expect(took).toBeLessThan(20_000)
 }, 240_000)

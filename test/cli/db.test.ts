@@ -64,9 +64,9 @@ describe("umbra db backup and umbra db check", () => {
     const backup = await umbra(["db", "backup", file, "--data-dir", data, "--json"])
     expect(backup.stderr).toBe("")
     const { size, mode } = await stat(file)
-    expect({ code: backup.code, told: JSON.parse(backup.stdout), mode: mode & 0o777 }).toEqual({
+    expect({ code: backup.code, report: JSON.parse(backup.stdout), mode: mode & 0o777 }).toEqual({
       code: 0,
-      told: { file, bytes: size },
+      report: { file, bytes: size },
       mode: 0o600,
     })
     expect((await readdir(folder.path)).sort()).toEqual(["backup.db", "data"])

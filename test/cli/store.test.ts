@@ -85,12 +85,12 @@ describe("a database without a server", () => {
     all.kill("SIGINT")
     const { code, stdout } = await all.ended
     expect(code).toBe(0)
-    const told = stdout
+    const received = stdout
       .trim()
       .split("\n")
       .map(line => JSON.parse(line))
-    expect(told.filter(({ job_id }) => job_id === before.id)).toEqual([])
-    expect(told.at(-1)).toMatchObject({
+    expect(received.filter(({ job_id }) => job_id === before.id)).toEqual([])
+    expect(received.at(-1)).toMatchObject({
       job_id: quick.id,
       workflow: "quick",
       finished_at: expect.any(String),

@@ -53,10 +53,10 @@ describe("submitting", () => {
     for (let i = 0; i < 3; i++) await umbra.submit(definition)
     definition.nodes.push({ id: "b", handler: "input" })
     await umbra.submit(definition)
-    const told = server.requests.map(({ path, body }) =>
+    const received = server.requests.map(({ path, body }) =>
       path === "/jobs" ? JSON.parse(body).workflow : path,
     )
-    expect(told).toEqual(["/workflows", "w@3", "w@3", "w@3", "/workflows", "w@4", "/workflows", "w@5"])
+    expect(received).toEqual(["/workflows", "w@3", "w@3", "w@3", "/workflows", "w@4", "/workflows", "w@5"])
   })
 })
 

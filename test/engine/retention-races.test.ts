@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
-import { hasEngine, putEngine, robPartition } from "../support/store-tables.ts"
+import { hasEngine, putEngine, seizePartition } from "../support/store-tables.ts"
 import { holding } from "./held-answers.ts"
 import { broken, flow, open, openOn, until } from "./stage.ts"
 
@@ -144,7 +144,7 @@ describe("retention", () => {
     found.hold()
     clock.advance((day + 601) * 1000)
     await until("the purge has found it", () => found.held.length === 1)
-    robPartition(store, 0, "somebody else")
+    seizePartition(store, 0, "somebody else")
     found.letGo()
     await new Promise(resolve => setImmediate(resolve))
     expect((await openMemory(store).readFacts([job.id])).length).toBe(2)

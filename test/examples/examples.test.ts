@@ -35,9 +35,9 @@ async function timed(file: string) {
     stdio: ["ignore", "pipe", "pipe"],
   })
   const ended = new Promise<number | null>(done => child.on("close", done))
-  const [stdout, said, code] = await Promise.all([text(child.stdout), text(child.stderr), ended])
+  const [stdout, errorOutput, code] = await Promise.all([text(child.stdout), text(child.stderr), ended])
   // Of the shell, and then of all that it has started: user and system.
-  const [, stderr, user, system] = /^([\s\S]*?)\S+s \S+s\n(\S+)s (\S+)s\n$/.exec(said)!
+  const [, stderr, user, system] = /^([\s\S]*?)\S+s \S+s\n(\S+)s (\S+)s\n$/.exec(errorOutput)!
   return { code, stdout, stderr, seconds: inSeconds(user!) + inSeconds(system!) }
 }
 

@@ -82,18 +82,18 @@ describe("the feed", () => {
     store.feedListeners.clear()
     const jobs = [await run(fast), await run(fast)]
     for (const job of jobs) await expect.poll(() => client.sink.states(job)).toEqual(whole)
-    expect(anchor.sink.told).toHaveLength(1)
+    expect(anchor.sink.received).toHaveLength(1)
     // At each of these events in turn the client goes over to it. All are ahead of it.
-    const events = client.sink.told.slice(1)
+    const events = client.sink.received.slice(1)
     const moved = await Promise.all(events.map(({ id }) => deaf.owner("ada", id!)))
     const last = await run(deaf)
     for (const [index, { sink, stream }] of moved.entries()) {
       await expect.poll(() => sink.states(last)).toEqual(whole)
-      const old = sink.told.filter(({ data }) => data.job_id !== last)
+      const old = sink.received.filter(({ data }) => data.job_id !== last)
       expect(old.map(({ data }) => data)).toEqual(events.slice(index + 1).map(({ data }) => data))
       // From its new ids it goes on where it was, where all of it is known.
       const again = await fast.owner("ada", sink.lastId)
-      expect(again.sink.told).toEqual([])
+      expect(again.sink.received).toEqual([])
       for (const each of [stream, again.stream]) each.close()
     }
     // Sooner or later it looks by itself.
@@ -110,7 +110,7 @@ describe("the feed", () => {
       const old = positionText({ ...position, at: position.at - 1000 * seconds })
       const { sink: found, stream: again } = await stage.owner("ada", old)
       again.close()
-      return found.told.map(({ event, data }) => data.reason ?? event)
+      return found.received.map(({ event, data }) => data.reason ?? event)
     }
     expect(await reasons(80)).toEqual([])
     expect(await reasons(95)).toEqual(["too_far_behind", "snapshot"])
@@ -161,7 +161,7 @@ describe("the feed", () => {
     for (const job of jobs) await stage.umbra.signal(job, "approved")
     for (const [index, { sink }] of streams.entries()) {
       await expect.poll(() => sink.states(jobs[index]!)).toEqual(whole)
-      expect(sink.told.filter(({ event }) => event === "job")).toHaveLength(whole.length)
+      expect(sink.received.filter(({ event }) => event === "job")).toHaveLength(whole.length)
     }
     for (const { stream } of streams) stream.close()
   })
@@ -187,7 +187,7 @@ describe("the feed", () => {
     })
     const { sink } = await onlooker.job("ada", job.id)
     await expect
-      .poll(() => sink.told.find(({ event }) => event === "progress")?.data)
+      .poll(() => sink.received.find(({ event }) => event === "progress")?.data)
       .toMatchObject({
         job_id: job.id,
         node: "t",
@@ -196,7 +196,9 @@ describe("the feed", () => {
         progress_pct: 0,
       })
     go()
-    await expect.poll(() => sink.told.at(-1)).toMatchObject({ event: "end", data: { reason: "job_ended" } })
+    await expect
+      .poll(() => sink.received.at(-1))
+      .toMatchObject({ event: "end", data: { reason: "job_ended" } })
     await expect.poll(() => all.sink.states(job.id)).toEqual(whole)
     all.stream.close()
   })

@@ -28,9 +28,9 @@ describe("progress", () => {
   it("S4 goes to each follower in one write of whole events, which never fills what may wait for a client", () => {
     const watch = new OwnerFollowers()
     const [ofAll, ofJob, ofOther]: Buffer[][] = [[], [], []]
-    const follower = (told: Buffer[]) => ({
+    const follower = (received: Buffer[]) => ({
       changed: () => {},
-      progressed: (bytes: Buffer) => told.push(bytes),
+      progressed: (bytes: Buffer) => received.push(bytes),
     })
     watch.all.add(follower(ofAll!))
     watch.addJob("j", follower(ofJob!))

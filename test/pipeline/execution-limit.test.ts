@@ -178,9 +178,9 @@ describe("a node with handler pipeline at max_executions", () => {
       attempt: 1,
       error: null,
     })
-    const told = (await after.events(job.id)).findLast(({ type }) => type === "node.queued")
-    expect(told?.payload).toMatchObject({ reason: "executions", pipeline: "child", limit: 1 })
-    expect(told?.payload).not.toHaveProperty("fault")
+    const received = (await after.events(job.id)).findLast(({ type }) => type === "node.queued")
+    expect(received?.payload).toMatchObject({ reason: "executions", pipeline: "child", limit: 1 })
+    expect(received?.payload).not.toHaveProperty("fault")
     // However often it asks for a place, it is one attempt that waits.
     expect((await after.node(job.id, "load")).attempts).toMatchObject([
       { attempt: 1, outcome: null, error: null, waits: [{ kind: "executions", until: null }] },

@@ -134,18 +134,18 @@ describe("umbra serve --roles", () => {
     await Promise.all(lanes)
     await ended(front.url, jobs)
     await stream.until(() => {
-      const told = new Set(stream.events.filter(isEnd).map(({ data }) => data.job_id))
-      return jobs.every(job => told.has(job))
+      const received = new Set(stream.events.filter(isEnd).map(({ data }) => data.job_id))
+      return jobs.every(job => received.has(job))
     }, "all ends")
     for (const job of jobs) {
-      const told = stream.events
+      const received = stream.events
         .filter(({ event, data }) => event === "job" && data.job_id === job)
         .map(({ data }) => `${data.status} ${data.updated_at}`)
       const { events } = (await ask(front.url, `/jobs/${job}/events`, {})).body
-      const happened = events
+      const expected = events
         .filter(({ type }: { type: string }) => type.startsWith("job."))
         .map(({ to, at }: { to: string; at: string }) => `${to} ${at}`)
-      expect(told, job).toEqual(happened)
+      expect(received, job).toEqual(expected)
     }
     stream.cut()
     expect((await ask(front.url, "/ready", {})).body).toMatchObject({ ready: true, engine: true })

@@ -47,9 +47,9 @@ describe("clients of live streams", () => {
     await reader.until(() => reader.events.length > 0)
     // A socket that never reads: the kernel's buffers fill, then the server's.
     const { port, hostname } = new URL(stage.server.url)
-    const deaf = connect({ port: Number(port), host: hostname }).pause()
-    deaf.on("error", () => {})
-    deaf.write("GET /jobs/stream HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+    const idleSocket = connect({ port: Number(port), host: hostname }).pause()
+    idleSocket.on("error", () => {})
+    idleSocket.write("GET /jobs/stream HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
     const streams = async (name: string) =>
       Number(new RegExp(`^${name} (\\d+)$`, "m").exec((await stage.ask("/metrics")).body)?.[1])
     await expect.poll(() => streams("umbra_streams")).toBe(2)
@@ -72,7 +72,7 @@ describe("clients of live streams", () => {
     }
     expect(await streams("umbra_streams")).toBe(1)
     expect(failed()).toBe(submitted)
-    deaf.destroy()
+    idleSocket.destroy()
   })
 
   it("S4 the server shows that it lives", async () => {

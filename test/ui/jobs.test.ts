@@ -1,6 +1,6 @@
 /** The list of jobs, the three states of a page, narrow screens, and what an idle tab asks of the server. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
-import { everything, numberIsAsked, openUiStage, type UiStage } from "./ui-stage.ts"
+import { everything, numberWasRequested, openUiStage, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
 const ids: string[] = []
@@ -246,7 +246,7 @@ describe("an idle tab", () => {
       await page.waitForSelector(
         path === "/ui/jobs" ? ".jl" : path.endsWith("Logs") ? ".drawer .lg" : ".drawer .why",
       )
-      await numberIsAsked(requests)
+      await numberWasRequested(requests)
       const before = requests.length
       await page.clock.runFor(60_000)
       expect(requests.slice(before).length, requests.slice(before).join(" ")).toBeLessThanOrEqual(2)

@@ -93,8 +93,8 @@ describe("output", () => {
     ["message", ", or raise the limit (UMBRA_MAX_MESSAGE_BYTES)."],
     ["stored value", "return a reference to it."],
   ])("too large a %s is told with the setting that bounds it", (what, end) => {
-    const said = new RegExp(`${end.replace(/[().]/g, "\\$&")}$`)
-    expect(() => checkOutput("x".repeat(20), { maxBytes: 10, what })).toThrow(said)
+    const message = new RegExp(`${end.replace(/[().]/g, "\\$&")}$`)
+    expect(() => checkOutput("x".repeat(20), { maxBytes: 10, what })).toThrow(message)
   })
 
   it("shared parts that would fill the memory as text are refused at once", () => {

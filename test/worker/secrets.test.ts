@@ -289,15 +289,15 @@ describe("secrets", () => {
     for (const how of ["return", "throw", "string", "fail", "code", "timer", "signal"]) {
       await run(task("echo", { config: { how, key: null }, late: [late(["key"], "{{ secrets.KEY }}")] }))
     }
-    const told = JSON.stringify(reports.map(({ type, data }) => ({ type, data })))
+    const redacted = JSON.stringify(reports.map(({ type, data }) => ({ type, data })))
     expect(reports.filter(({ type }) => type === "finished")).toHaveLength(7)
-    expect(told).toContain("[secret KEY]")
+    expect(redacted).toContain("[secret KEY]")
     for (const [, form] of encodings) {
       const written = form(value)
-      expect(told).not.toContain(written)
-      expect(told).not.toContain(JSON.stringify(written).slice(1, -1))
+      expect(redacted).not.toContain(written)
+      expect(redacted).not.toContain(JSON.stringify(written).slice(1, -1))
     }
-    expect(told).not.toContain('ss \\"word')
+    expect(redacted).not.toContain('ss \\"word')
   })
 
   it("stay hidden when a filter has changed them", async () => {
@@ -338,9 +338,9 @@ describe("secrets", () => {
       .filter(text => text.trim().length >= 8)
     fc.assert(
       fc.property(text, fc.constantFrom(...encodings), (secret, [, encode]) => {
-        const told = new Redactor([{ name: "S", value: secret }]).clean(`<${encode(secret)}>`)
-        expect(told).toContain("[secret S]")
-        expect(told).not.toContain(secret)
+        const redacted = new Redactor([{ name: "S", value: secret }]).clean(`<${encode(secret)}>`)
+        expect(redacted).toContain("[secret S]")
+        expect(redacted).not.toContain(secret)
       }),
     )
   })

@@ -72,7 +72,7 @@ function definition(name: string, { size, step, concurrency, prefetch, keys }: W
 }
 
 /** Without the number of the job, which is in all of them. */
-export interface Foretold {
+export interface ExpectedTotals {
   /** Bodies by route, sorted; those that depend on who came first are left out. */
   readonly bodies: ReadonlyMap<string, readonly string[]>
   /** Of dead letters, by route. */
@@ -81,7 +81,7 @@ export interface Foretold {
   readonly grouped: readonly string[]
 }
 
-export function foretell({ definition, size, keys }: PipelineShape): Foretold {
+export function expectedTotals({ definition, size, keys }: PipelineShape): ExpectedTotals {
   const bodies = new Map<string, string[]>(
     (definition.routes as { name: string }[]).map(({ name }) => [name, []]),
   )

@@ -137,10 +137,10 @@ export function feedContract(stage: () => Stage): void {
       const { journal, peer } = stage()
       expect(journal.feed.listen === null).toBe(journal.capabilities.exclusive)
       if (peer.feed.listen === null) return
-      const heard: string[] = []
-      const unlisten = await peer.feed.listen(news => void heard.push(news))
+      const received: string[] = []
+      const unlisten = await peer.feed.listen(news => void received.push(news))
       journal.feed.notify('{"a":"ü, {1}"}')
-      await expect.poll(() => heard).toEqual(['{"a":"ü, {1}"}'])
+      await expect.poll(() => received).toEqual(['{"a":"ü, {1}"}'])
       await unlisten()
     })
   })

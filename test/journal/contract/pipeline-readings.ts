@@ -309,15 +309,15 @@ function contentOf(step: Step, seen: { last: number[]; open: { route: number; se
     parked: [] as ReturnType<typeof parked>[],
     unparked: [] as { route: number; seq: number }[],
   }
-  const touched = seen.open.splice(0, step.fate.length)
-  for (const [index, key] of touched.entries()) {
+  const countFactsOf = seen.open.splice(0, step.fate.length)
+  for (const [index, key] of countFactsOf.entries()) {
     const fate = step.fate[index]
     const isFailed = fate === "retry" || fate === "dead"
     const attempt = step.attempts + 1
     lineage.push(invocation(key.route, key.seq, { attempt }))
     lineage.push(
       invocation(key.route, key.seq, {
-        ...{ attempt, adapter: 1, into: fate === "gather" ? touched[0]!.seq : null },
+        ...{ attempt, adapter: 1, into: fate === "gather" ? countFactsOf[0]!.seq : null },
         ...(isFailed ? { status: "failed", error: "{}" } : {}),
       }),
     )

@@ -112,8 +112,8 @@ export function providerOwnersContract(stage: () => Stage, common: () => Promise
       const operation = { provider, externalId: "op-1" }
       expect(await journal.providers.deliverEvents({ operation, at: NOW })).toEqual([held.partition])
       const found = await journal.readMessages({ partitions: [held.partition], limit: 100 })
-      const told = new Set(found.map(({ jobId }) => jobId))
-      expect(jobs.map(({ id }) => told.has(id))).toEqual([true, false])
+      const notified = new Set(found.map(({ jobId }) => jobId))
+      expect(jobs.map(({ id }) => notified.has(id))).toEqual([true, false])
     })
 
     it("X2 webhooks of a job that were refused or late are read in order, those of its owner's operations alone", async () => {

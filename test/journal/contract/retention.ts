@@ -9,7 +9,7 @@ import {
   newId,
   newJob,
   type Stage,
-  sendOne,
+  sendMessage,
   store,
 } from "../fixture.ts"
 
@@ -211,7 +211,7 @@ export function retentionContract(stage: () => Stage): void {
       const { journal } = stage()
       const held = await hold(journal)
       const { partition } = held
-      const send = () => sendOne(journal, { partition, jobId: newId(), command: "{}", sentAt: 10 })
+      const send = () => sendMessage(journal, { partition, jobId: newId(), command: "{}", sentAt: 10 })
       const sent = [await send(), await send(), await send()]
       await journal.append(
         batch(held, { answers: sent.map(messageId => ({ messageId, partition, answer: "1" })) }),
@@ -241,7 +241,8 @@ export function retentionContract(stage: () => Stage): void {
       const claim = (key: string, createdAt: number) =>
         journal.claimKey({ owner: "purged", key, jobId: newId(), fingerprint: key, createdAt })
       const [oldKey, newKey] = [await claim("old", 10), await claim("new", 50)]
-      const send = (sentAt: number) => sendOne(journal, { partition, jobId: newId(), command: "{}", sentAt })
+      const send = (sentAt: number) =>
+        sendMessage(journal, { partition, jobId: newId(), command: "{}", sentAt })
       const [answered, recent, open, withdrawn] = [
         await send(10),
         await send(50),

@@ -30,7 +30,7 @@ export interface ExternalCampaignOptions {
   readonly faults?: boolean
   /** An operation takes up to so long; default 30. Much longer: the slots are all in use. */
   readonly workMs?: number
-  readonly tell?: (line: string) => void
+  readonly print?: (line: string) => void
 }
 
 export interface ExternalVerdict extends Judgement {
@@ -159,7 +159,7 @@ class CampaignStage {
 
   /** How far it may get rises with each death. Answers where the next life begins. */
   async #dieAgainAndAgain(task: string, place: number): Promise<number> {
-    const { kills, jobs, tell } = this.#options
+    const { kills, jobs, print } = this.#options
     const operations = operationsOf(jobs)
     let from = place
     while (this.#spent < kills) {
@@ -170,7 +170,7 @@ class CampaignStage {
       this.#doors.delete(place)
       await life.kill()
       from = life.reached ?? from
-      tell?.(`kill ${number}/${kills}: ${this.fake.operations.size} operations so far`)
+      print?.(`kill ${number}/${kills}: ${this.fake.operations.size} operations so far`)
     }
     return from
   }
