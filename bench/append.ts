@@ -145,8 +145,8 @@ class Source {
   }
 
   #batch(parts: Pick<Batch, "facts"> & Partial<Batch>): Batch {
-    const countFactsOf = new Set(parts.facts.map(fact => fact.partition))
-    const fences = this.#held.filter(({ partition }) => countFactsOf.has(partition))
+    const touched = new Set(parts.facts.map(fact => fact.partition))
+    const fences = this.#held.filter(({ partition }) => touched.has(partition))
     return { fences, newJobs: [], changedJobs: [], answers: [], messages: [], ...parts }
   }
 

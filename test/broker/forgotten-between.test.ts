@@ -46,7 +46,7 @@ async function wayTo(redis: PrivateRedis) {
 const one = flow([{ id: "a", handler: "gate" }])
 const unhurried = { workerDeadSeconds: 3600, rosterSeconds: 0.05, answerSeconds: 10 }
 
-it("S6 while a worker beats: it is not dead for that, and what it runs goes on", async () => {
+it("S6 while a worker sends heartbeats: it is not dead for that, and what it runs continues", async () => {
   const way = await wayTo(await PrivateRedis.start())
   const stage = new FleetStage(way.url, { ...unhurried, workerBeatSeconds: 0.1 })
   const umbra = await stage.engine()

@@ -64,7 +64,7 @@ it("S6 S10 a worker that cannot ask what it was handed says why, and comes when 
   await until("it is there", () => worker.isReady)
 })
 
-it("S5 a worker whose beat cannot be read does not hide the others, and is told of once", async () => {
+it("S5 a worker whose heartbeat cannot be read does not hide the others, and is reported once", async () => {
   const stage = new FleetStage()
   const { connection, keys } = await bareConnection(stage)
   for (const [id, text] of [

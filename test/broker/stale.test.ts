@@ -50,7 +50,7 @@ async function sendingStage() {
 
 const one = flow([{ id: "a", handler: "gate" }])
 
-it("S5 S7 a worker that was suspended past its death begins nothing that it had in hand", async () => {
+it("S5 S7 a worker that was suspended past its death begins nothing that it had in flight", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine()
   const [suspended, other] = [gate(), gate()]
@@ -135,7 +135,7 @@ it("S5 S7 a task that reaches a worker after the engines considered it dead is n
   expect(begun).toEqual([next.id])
 })
 
-it("S7 an engine that may have been replaced sends nothing, and goes on when it knows", async () => {
+it("S7 an engine that may have been replaced sends nothing, and continues when it knows", async () => {
   const { broker, engine, begun } = await sendingStage()
   const one = task("write", { jobId: randomUUID() })
   broker.dispatch(one)

@@ -76,7 +76,7 @@ it("S6 what was dealt with leaves nothing in Redis", async () => {
   })
 })
 
-it("S5 S6 a task that a worker says twice to have given back goes on where it is by then", async () => {
+it("S5 S6 a task that a worker says twice to have returned continues where it is by then", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine()
   const slow = gate()

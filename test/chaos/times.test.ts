@@ -109,7 +109,7 @@ it("J16 S5 a cancellation reaches a handler in another process in under a second
   expect(Math.max(...times)).toBeLessThan(1000)
 }, 240_000)
 
-it("S7 jobs of a killed engine go on within its lease, with their tasks in workers that live", async () => {
+it("S7 jobs of a killed engine continue within its lease, with their tasks in workers that live", async () => {
   await delay(Math.max(0, ACQUAINTED_MS - (performance.now() - startedAt)))
   const jobs = await jobsOf("chain", chain, 60)
   const killed = Date.now()

@@ -56,7 +56,7 @@ describe("completion", () => {
     expect(file).toEqual([])
   })
 
-  it("goes on behind a comma, with what is not there yet", async () => {
+  it("continues after a comma, with what is not there yet", async () => {
     const [statuses, scopes, roles] = await offers(
       ...[
         "umbra jobs list --status failed,c▮",

@@ -9,7 +9,7 @@ import { umbra } from "./same-process.ts"
 import { folderWith, startUmbra } from "./umbra.ts"
 
 describe("umbra db restored", () => {
-  it("fences the engine that runs, which begins anew; what it had in hand goes on, nothing else is repeated", async () => {
+  it("fences the engine that runs, which begins again; what it had in flight continues, nothing else is repeated", async () => {
     const database = await freshDatabase()
     onTestFinished(database.drop)
     const busy = gate()

@@ -274,7 +274,7 @@ describe("umbra run on a folder: a handler that misbehaves fails its node with a
     expect(job.nodes[0]).toMatchObject({ id: "only", status: "FAILED", error: { code } })
   })
 
-  it("tells a person what failed and how to go on", async () => {
+  it("tells a person what failed and how to continue", async () => {
     const { stdout, code } = await runNode("throws_text", ...store)
     expect(code).toBe(1)
     expect(stdout).toMatch(/✗ only failed: E401 no luck/)

@@ -55,7 +55,7 @@ describe("a folder that is served", () => {
     expect((await command("jobs", "show", id, "--json")).stdout).toMatch(/"status": "COMPLETED"/)
   })
 
-  it("S3 has the tokens of every owner in hand, and acts for the owner that is named", async () => {
+  it("S3 has the tokens of every owner at hand, and acts for the owner that is named", async () => {
     const made = await command("token", "create", "--owner", "ada", "--scope", "read,submit,manage")
     const token = made.stdout.trim()
     const { tokens } = JSON.parse((await command("token", "list", "--json")).stdout)
@@ -178,7 +178,7 @@ describe("finding the server of a folder", () => {
     expect(await findServer(served({ url: all }, { url: all, token: "t" }))).toEqual({ url, token: "t" })
   })
 
-  it("finds none when the holder is no server, is dead, elsewhere, has let go, or there is no holder", async () => {
+  it("finds none when the holder is no server, is dead, elsewhere, has released it, or there is no holder", async () => {
     const file = { url, token: "t" }
     expect(await findServer(served({}, file))).toBeNull()
     expect(await findServer(served({ url: null }, file))).toBeNull()

@@ -38,7 +38,7 @@ describe("a stream", () => {
     })
   })
 
-  it("S4 goes on behind the last event after each lost connection", async () => {
+  it("S4 continues after the last event after each lost connection", async () => {
     const server = await scripted(
       ...[events([snapshot, changed(1)], "cut"), drop, problem(503, "E611"), events([changed(2)])],
       ...[events([event("progress", { pct: 5 })], "cut"), events([changed(3), over])],
@@ -50,7 +50,7 @@ describe("a stream", () => {
     ])
   })
 
-  it("begins behind the event that the caller names, tells resets and connects anew when the server stops", async () => {
+  it("begins behind the event that the caller names, tells resets and connects again when the server stops", async () => {
     const server = await scripted(
       events([
         event("reset", { reason: "too_far_behind" }),
@@ -76,7 +76,7 @@ describe("a stream", () => {
     expect((await all(connect({ url: server.url }).stream("j"))).map(({ type }) => type)).toEqual(["end"])
   })
 
-  it("of all jobs ends when the caller stops, and lets go of the connection", async () => {
+  it("of all jobs ends when the caller stops, and releases the connection", async () => {
     let closed: () => void
     const gone = new Promise<void>(resolve => {
       closed = resolve
@@ -96,7 +96,7 @@ describe("a stream", () => {
     expect(server.requests[0]?.path).toBe("/jobs/stream")
   })
 
-  it("lets go of the connection when the caller breaks off", async () => {
+  it("releases the connection when the caller breaks off", async () => {
     let end: () => void
     const gone = new Promise<void>(resolve => {
       end = resolve
@@ -132,7 +132,7 @@ describe("a stream", () => {
     expect(once.requests.length).toBeGreaterThan(2)
   })
 
-  it("is connected anew when there is no sign of life", async () => {
+  it("is connected again when there is no sign of life", async () => {
     const server = await scripted(events([snapshot], "open"), events([changed(1), over]))
     const received = await all(connect({ url: server.url, silenceMs: 100 }).stream("j"))
     expect(received.map(({ type }) => type)).toEqual(["snapshot", "job", "end"])

@@ -349,7 +349,7 @@ describe("the history of attempts", () => {
     expect(viewOf(job, "a")).toMatchObject({ attempt: 3, max_attempts: 4, losses: 1 })
   })
 
-  it("goes on over a retry of the job, which gives the node as many attempts again", () => {
+  it("continues over a retry of the job, which gives the node as many attempts again", () => {
     const job = new Job(chain("a"))
     job.fail("a", final)
     job.send({ type: "retry" })

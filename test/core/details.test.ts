@@ -55,7 +55,7 @@ describe("the times of an attempt in its fact", () => {
 })
 
 describe("J21 places of a list", () => {
-  it("an item that fails for good leaves its place to the next, and the list goes on", () => {
+  it("an item that fails for good leaves its place to the next, and the list continues", () => {
     const job = new Job([{ id: "a", dependencies: [], maxParallel: 1, failFast: false }])
     job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2, 3] })
     const list = job.state.lists.get(0)!.state

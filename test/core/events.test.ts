@@ -66,7 +66,7 @@ describe("J18 every transition can be read as an event", () => {
     }
   })
 
-  it("goes on from a folded state with the same events", () => {
+  it("continues from a folded state with the same events", () => {
     const job = scenarios["failed-then-partially-retried"]!()
     const graph = graphOf(job.specs)
     const half = job.facts.length >> 1

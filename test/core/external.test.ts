@@ -76,7 +76,7 @@ describe("an operation at a provider", () => {
     expect(job.status("a")).toBe("WAITING")
   })
 
-  it("X4 that failed is submitted anew as another operation, and the old one's late result is ignored", () => {
+  it("X4 that failed is submitted again as another operation, and the old one's late result is ignored", () => {
     const job = new Job(chain("a"))
     job.submitted("a", "op-1")
     job.news("a", "op-1", { type: "failed", fault: passing })

@@ -67,7 +67,7 @@ describe("a task as one number", () => {
 })
 
 describe("the output of a list", () => {
-  it("is read anew when a part of it has left memory", () => {
+  it("is read again when a part of it has left memory", () => {
     const parts: Output[] = ["a", "b"]
     const list = new ListOutput(parts)
     expect(list.whole(() => null)).toEqual(["a", "b"])

@@ -218,7 +218,7 @@ describe("J10 partial retry", () => {
 })
 
 describe("J12 skip", () => {
-  it("the output says so, and dependents go on", () => {
+  it("the output says so, and dependents continue", () => {
     const job = new Job(chain("a", "b"))
     job.skip("a")
     expect(job.status("a")).toBe("SKIPPED")

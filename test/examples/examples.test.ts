@@ -61,7 +61,7 @@ describe("the examples run as they are", () => {
     expect(await run("examples/memory.js")).toEqual({ code: 0, stdout: "COMPLETED HELLO ADA!\n", stderr: "" })
   })
 
-  it("folder.js: J5 a job goes on when its folder is opened again", async () => {
+  it("folder.js: J5 a job continues when its folder is opened again", async () => {
     const { code, stdout, stderr } = await run("examples/folder.js")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
     expect(stdout).toMatch(/^submitted .*\nCOMPLETED \{ remind: 'Water the ferns' \}\n$/)

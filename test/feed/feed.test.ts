@@ -102,7 +102,7 @@ describe("the feed", () => {
     for (const each of [client.stream, anchor.stream]) each.close()
   })
 
-  it("S4 a position nearly as old as what is removed begins anew", async () => {
+  it("S4 a position nearly as old as what is removed begins again", async () => {
     const stage = await stageOn(createMemoryStore(), { engine: { retentionSeconds: 100 } })
     const { sink, stream } = await stage.owner("ada")
     const position = readPosition(sink.lastId) as Position
@@ -133,7 +133,7 @@ describe("the feed", () => {
     next.close()
   })
 
-  it("S4 when the store does not answer, it goes on later and nothing is lost", async () => {
+  it("S4 when the store does not answer, it continues later and nothing is lost", async () => {
     const store = createMemoryStore()
     const stage = await stageOn(store, { feed: { lookAgainMs: 20 } })
     const { sink, stream } = await stage.owner("ada")

@@ -24,7 +24,7 @@ const source = route("source", ["numbers"], { outbound: "work" })
 const once = { error_handling: { retries: 0, circuit_breaker: false } }
 
 describe("bounds of a route", () => {
-  it("P4 concurrency: no more messages are in hand at once", async () => {
+  it("P4 concurrency: no more messages are in flight at once", async () => {
     let inHand = 0
     let most = 0
     const count = adapter("count", async () => {

@@ -120,7 +120,7 @@ describe("E702 a retry beyond max_executions", () => {
 })
 
 describe("a node with handler pipeline at max_executions", () => {
-  it("waits without spending a try, says why in every process, and goes on when an execution ends elsewhere", async () => {
+  it("waits without spending a try, says why in every process, and continues when an execution ends elsewhere", async () => {
     const store = createMemoryStore()
     const { adapter: own, state, inside, letGo } = gate()
     const seen = recorder()
@@ -151,7 +151,7 @@ describe("a node with handler pipeline at max_executions", () => {
     expect(seen.seen).toHaveLength(6)
   })
 
-  it("goes on after a restart of the process", async () => {
+  it("continues after a restart of the process", async () => {
     const store = createMemoryStore()
     const { adapter: own, state, inside, letGo } = gate()
     const seen = recorder()

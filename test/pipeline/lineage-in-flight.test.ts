@@ -187,7 +187,7 @@ describe("lineage across a replay", () => {
   const names = (list: readonly { job_id: string; id: string }[]) =>
     list.map(({ job_id, id }) => `${job_id} ${id}`)
 
-  it("a replayed message and its dead letter name each other, and walks go on in both directions", async () => {
+  it("a replayed message and its dead letter name each other, and walks continue in both directions", async () => {
     let refuses = (n: number) => n % 2 === 0
     const umbra = await openOn(createMemoryStore(), {
       adapters: [numbers, picky(n => refuses(n)), recorder()],

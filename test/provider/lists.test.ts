@@ -62,7 +62,7 @@ describe("J21 a list whose items are done at a provider", () => {
     expect((await umbra.providers())[0]).toMatchObject({ operations: 0, slots: { held: [], waiting: 0 } })
   })
 
-  it("X4 an item whose operation failed is submitted anew, under another key; the others are not", async () => {
+  it("X4 an item whose operation failed is submitted again, under another key; the others are not", async () => {
     const steps = [{ do: "complete", output: "made" }] as const
     const fake = await fakeProvider({
       script: ({ key }) => ({ steps: key.endsWith("/films/1") ? [{ do: "fail" }] : steps }),
@@ -115,7 +115,7 @@ describe("J21 a list whose items are done at a provider", () => {
     })
   })
 
-  it("X3 goes on in the next engine: what is at the provider is looked at, what waits gets its slot", async () => {
+  it("X3 continues in the next engine: what is at the provider is looked at, what waits gets its slot", async () => {
     const store = createMemoryStore()
     const fake = await fakeProvider({ limit: 1 })
     const over = { poll_seconds: [0.02] }

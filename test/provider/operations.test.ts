@@ -73,7 +73,7 @@ describe("a node with a provider", () => {
     expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ output: output(id) })
   })
 
-  it("X3 goes on being looked at after a restart, also if its time came while nobody was there", async () => {
+  it("X3 continues being looked at after a restart, also if its time came while nobody was there", async () => {
     const store = createMemoryStore()
     const clock = new VirtualClock()
     const fake = await fakeProvider()
@@ -133,7 +133,7 @@ describe("a node with a provider", () => {
     await until("it is stored", async () => ((await seen()).preview as { frames: number }).frames === 9)
   })
 
-  it("is submitted anew under another key when the provider says that it failed", async () => {
+  it("is submitted again under another key when the provider says that it failed", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake)
     const retry = { max_attempts: 2, initial_seconds: 0.01, jitter: 0 }

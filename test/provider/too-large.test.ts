@@ -91,7 +91,7 @@ describe("a result larger than max_output_bytes", () => {
 })
 
 describe("what is only shown", () => {
-  it("J15 is left out when it is too large, and the operation goes on", async () => {
+  it("J15 is left out when it is too large, and the operation continues", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake, {
       ...{ worker, over: { ...soon, max_poll_errors: 0 }, engine: { parkAfterMs: 60_000 } },

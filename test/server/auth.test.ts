@@ -290,7 +290,7 @@ describe("limits", () => {
       expect(await post(body), body).toMatchObject({ status: 400, body: { code: "E633" } })
   })
 
-  it("with too many jobs in memory new ones are accepted, QUEUED, and go on later", async () => {
+  it("with too many jobs in memory new ones are accepted, QUEUED, and continue later", async () => {
     let release = () => {}
     const released = new Promise<void>(resolve => {
       release = resolve

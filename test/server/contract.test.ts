@@ -140,7 +140,7 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect((await post("/jobs", { workflow: "aliased@stable" })).status).toBe(404)
   })
 
-  it("J20 deletes a workflow while its jobs go on, and goes on counting", async () => {
+  it("J20 deletes a workflow while its jobs continue, and continues counting", async () => {
     await push({ ...approval, name: "doomed" })
     const { job_id } = await submit({ workflow: "doomed" })
     expect((await ask("/workflows/doomed", { method: "DELETE" })).status).toBe(204)

@@ -48,7 +48,7 @@ describe("JWTs", () => {
     expect(answer.body.detail).toContain("reserved for the operator")
   })
 
-  it("S3 name their owner and what they may do; API tokens go on beside them", async () => {
+  it("S3 name their owner and what they may do; API tokens remain valid beside them", async () => {
     expect(stage.server).toMatchObject({ isOpen: false, issuer: issuer.settings.jwtIssuer })
     expect((await stage.ask("/jobs")).status).toBe(401)
     const manager = await tokenOf(key, { claims: { sub: "m", scope: "other manage read submit" } })

@@ -61,7 +61,7 @@ describe("while somebody has to do with what is large, others are answered", () 
     expect(count).toBeGreaterThan(1)
   }, 240_000)
 
-  it("S3 beyond a bound of them the answer is 503, and the others go on", async () => {
+  it("S3 beyond a bound of them the answer is 503, and the others continue", async () => {
     const stage = await openStage({ settings: { maxLargeDocuments: 2 } })
     onTestFinished(() => stage.close())
     const body = chain(15_000, 1)

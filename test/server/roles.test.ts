@@ -166,7 +166,7 @@ describe("umbra serve --roles", () => {
     })
   }, 240_000)
 
-  it("S1 an API process is ready when there is an engine for its jobs, which it learns before its next beat", async () => {
+  it("S1 an API process is ready when there is an engine for its jobs, which it learns before its next heartbeat", async () => {
     const store = await storeOf("PostgreSQL")
     const slow = ["--set", "beat_seconds=600", "--set", "lease_seconds=2000"]
     const front = await serve(store, "--roles", "api", ...slow)
@@ -230,7 +230,7 @@ describe("umbra serve --roles", () => {
     await Promise.all(processes.map(stopped))
   }, 240_000)
 
-  it("S1 what an engine lets go of is taken at once, not at the next beat", async () => {
+  it("S1 what an engine releases is taken at once, not at the next heartbeat", async () => {
     const store = await storeOf("PostgreSQL")
     const slow = ["--set", "beat_seconds=600", "--set", "lease_seconds=2000", "--roles", "engine,worker"]
     const first = await serve(store, ...slow)

@@ -40,7 +40,7 @@ afterEach(async () => {
 })
 
 describe("clients of live streams", () => {
-  it("S4 one that does not read is dropped after a bounded buffer, and the others go on", async () => {
+  it("S4 one that does not read is dropped after a bounded buffer, and the others continue", async () => {
     const stage = await open({ settings: { streamBufferBytes: 20_000 } })
     await stage.ask("/workflows", { method: "POST", body: chatty })
     const reader = await listen(stage, "/jobs/stream")

@@ -192,7 +192,7 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     }
   })
 
-  it("S4 goes on behind Last-Event-ID, in a header or the query, wherever it was cut", async () => {
+  it("S4 continues after Last-Event-ID, in a header or the query, wherever it was cut", async () => {
     const first = await started("/jobs/stream")
     await first.until(() => first.events.length > 0)
     const job = await submit("diamond")
@@ -336,7 +336,7 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     await own.ended()
   })
 
-  it("S4 a position too far back or of another store begins anew", async () => {
+  it("S4 a position too far back or of another store begins again", async () => {
     const limited = await openLimited({ umbra: { handlers, feed: { catchUpFacts: 3 } } })
     await limited.ask("/workflows", { method: "POST", body: workflows[1] })
     const run = async () => {

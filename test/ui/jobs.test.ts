@@ -58,7 +58,7 @@ describe("the list of jobs", () => {
     await expect.poll(() => page.locator("[data-job] .c4").first().textContent()).toContain("signal approved")
   })
 
-  it("goes on with a server on this machine while the browser has no network", async () => {
+  it("continues with a server on this machine while the browser has no network", async () => {
     const { page, close } = await stage.open("/ui/jobs?workflow=waits")
     onTestFinished(close)
     await page.waitForSelector(".jl")
@@ -173,7 +173,7 @@ describe("the list of jobs", () => {
     expect(await page.locator('[data-state="empty"]').count()).toBe(0)
   })
 
-  it("says that a search has ended early, and goes on", async () => {
+  it("says that a search has ended early, and continues", async () => {
     const { page, close } = await stage.open("/ui/jobs?workflow=waits")
     onTestFinished(close)
     let continued = 0

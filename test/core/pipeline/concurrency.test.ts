@@ -19,7 +19,7 @@ describe("adaptive concurrency", () => {
   })
 
   it.each([2, 5, 20])(
-    "settles where messages take about twice as long as with few in hand: a service of %i",
+    "settles where messages take about twice as long as with few in flight: a service of %i",
     capacity => {
       const concurrency = new Concurrency({ ...bounds, max: 256 })
       for (let i = 0; i < 20; i++) {

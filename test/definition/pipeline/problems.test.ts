@@ -264,7 +264,7 @@ routes:
 })
 
 describe("all causes at once, no consequences", () => {
-  it("goes on past a wrong field, a wrong adapter and a wrong route", () => {
+  it("continues past a wrong field, a wrong adapter and a wrong route", () => {
     const text = `name: x
 routes:
   - name: a

@@ -46,7 +46,7 @@ export function itemOperationsContract(stage: () => Stage, common: () => Promise
       ])
     })
 
-    it("J21 X4 have operations that are told apart", async () => {
+    it("J21 X4 have operations that are distinguished", async () => {
       const { providers } = stage().journal
       const held = await common()
       const [provider, jobId, { partition }] = [acme(), newId(), held]

@@ -69,7 +69,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       expect(await claim(lost, { limit: 3, at: NOW + 1000 })).toBe(first)
     })
 
-    it("comes free with the end of its job, whether or not anybody says so, and is claimed anew for a retry", async () => {
+    it("comes free with the end of its job, whether or not anybody says so, and is claimed again for a retry", async () => {
       const { journal } = stage()
       const claim = claimer(journal)
       const [ended, other] = [newId(), newId()]
@@ -89,7 +89,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
   })
 
   describe("P1 a list of executions", () => {
-    it("has those of one owner, newest first, and says where it goes on", async () => {
+    it("has those of one owner, newest first, and says where it continues", async () => {
       const { journal, peer } = stage()
       const [own, other] = [newId(), newId()]
       const started = []
@@ -224,7 +224,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       expect(await claim({ replayedBy: lost, at: NOW + 1_000_000 })).toBe(0)
     })
 
-    it("gives a message another body, until it is parked anew or claimed again", async () => {
+    it("gives a message another body, until it is parked again or claimed again", async () => {
       const { journal, peer } = stage()
       const { execution, pipelines, messages, commit, claim } = await withDeadLetters(journal)
       const [lost, replayedBy] = [newId(), newId()]
@@ -246,7 +246,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       expect((await bodies())[1]).toBe(messages[1]!.body)
     })
 
-    it("is forgotten when the message is parked anew", async () => {
+    it("is forgotten when the message is parked again", async () => {
       const { journal } = stage()
       const { execution, pipelines, commit, claim } = await withDeadLetters(journal)
       const replayedBy = newId()

@@ -128,7 +128,7 @@ export function providersContract(stage: () => Stage): void {
       expect((await request({ ...first, at: NOW + 1000 })).isHeld).toBe(true)
     })
 
-    it("X5 whose lease ended are waited for anew, in order, unless their operation runs on", async () => {
+    it("X5 whose lease ended are waited for again, in order, unless their operation runs on", async () => {
       const { journal } = stage()
       const held = await common()
       const { partition } = held

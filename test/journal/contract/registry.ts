@@ -40,7 +40,7 @@ export function registryContract(stage: () => Stage): void {
       expect(await peer.registry.hasVersion({ ...key, version: 2 ** 40 })).toBe(false)
     })
 
-    it("J20 hides a deleted workflow, keeps its versions for running jobs, and goes on counting", async () => {
+    it("J20 hides a deleted workflow, keeps its versions for running jobs, and continues counting", async () => {
       const { journal, peer } = stage()
       const key = { owner: "deleter", name: "flow" }
       for (const hash of ["a", "b"]) await put(journal, key.owner, key.name, hash)

@@ -265,7 +265,7 @@ export function retentionContract(stage: () => Stage): void {
       expect(await journal.withdrawMessage(withdrawn)).toBe(false)
     })
 
-    it("forgets engines that own nothing and whose beat stands still", async () => {
+    it("forgets engines that own nothing and whose heartbeat stands still", async () => {
       const { journal, peer } = stage()
       const { engine } = await hold(journal)
       const purge = (silentSince = 10) =>

@@ -65,7 +65,7 @@ describe("jsonl_sink and file_sink", () => {
     expect(content(paths[99]!)).toBe("99\n")
   })
 
-  it("mode: write makes the whole file anew, twice the same, and leaves no draft", async () => {
+  it("mode: write writes the whole file again, twice the same, and leaves no draft", async () => {
     const path = fresh()
     const config = { path, mode: "write" }
     for (const body of ["first, longer", "second", "second"])

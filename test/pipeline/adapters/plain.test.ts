@@ -26,7 +26,7 @@ describe("filter", () => {
     [[], false],
     [{}, false],
     [null, false],
-  ])("when %j the message goes on: %s", async (when, goesOn) => {
+  ])("when %j the message continues: %s", async (when, goesOn) => {
     const { answer, emitted } = await run(builtIn("filter"), { body: { id: 1 }, config: { when } })
     expect(answer).toEqual(goesOn ? { id: 1 } : undefined)
     expect(emitted).toEqual([])
