@@ -191,7 +191,7 @@ describe("faults between the store and the server", () => {
   })
 })
 
-describe("what people are told", () => {
+describe("messages for people", () => {
   const attempt = async (environment: Record<string, string>, location = bucket.location) => {
     const store = new S3Store(readLocation(location, { ...bucket.environment, ...environment }), {
       tries: 2,
@@ -226,7 +226,7 @@ describe("what people are told", () => {
 })
 
 describe("URLs for clients", () => {
-  it("let anybody read one key for a while, as a download with its name and type", async () => {
+  it("give read access to one key for a limited time, as a download with its name and type", async () => {
     const store = bucket.store()
     onTestFinished(() => store.close())
     const bytes = pattern(1_000)

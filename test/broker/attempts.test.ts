@@ -44,7 +44,7 @@ it("what an aborted attempt used on a worker elsewhere counts", async () => {
   expect(await job.status()).toMatchObject({ status: "CANCELLED", usage: { tokens: 4 } })
 })
 
-it("a worker elsewhere is told why its attempt is aborted", async () => {
+it("a remote worker gets the reason why its attempt is aborted", async () => {
   const stage = new FleetStage()
   const held = gate()
   const umbra = await stage.engine()

@@ -53,7 +53,7 @@ function linkTo(url: string) {
   return { link, messages }
 }
 
-it("S10 the operator is told why Redis cannot be used, once for each reason, and never the password", async () => {
+it("S10 the log has the reason why Redis cannot be used, once for each reason, and never the password", async () => {
   const answers = ["-LOADING dataset in memory\r\n", "-WRONGPASS invalid username-password pair\r\n"]
   let tries = 0
   const url = await serverOf(() => answers[Math.min(1, Math.floor(tries++ / 2))]!)
@@ -65,13 +65,13 @@ it("S10 the operator is told why Redis cannot be used, once for each reason, and
   expect(messages.join()).not.toContain("secret-word")
 })
 
-it("S10 nobody there: the reason is told", async () => {
+it("S10 no server on the port: the reason is logged", async () => {
   const { messages } = linkTo(`redis://127.0.0.1:${await freePort()}`)
   await until("it is told", () => messages.length > 0)
   expect(messages[0]).toContain("ECONNREFUSED")
 })
 
-it("S6 a connection that only listens ends when nobody is there to be heard", async () => {
+it("S6 a connection that only listens ends when the server no longer answers", async () => {
   let isSilent = false
   const url = await serverOf(command => {
     if (isSilent) return null
@@ -117,7 +117,7 @@ describe("S6 a process that stood still longer than it waits for answers", () =>
     expect(await answer).toBe("PONG")
   })
 
-  it("does not count the time in which it asked nothing", async () => {
+  it("does not count the time without a command", async () => {
     const connection = await RedisConnection.open({ url, answerMs })
     onTestFinished(() => connection.close())
     let isOver = false

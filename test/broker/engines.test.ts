@@ -25,7 +25,7 @@ describe("engines come and go, workers stay", () => {
     expect((await second.node(job.id, "a")).attempt).toBe(1)
   })
 
-  it("S7 a result that came while nobody owned its job is read by the next owner", async () => {
+  it("S7 a result that arrived while no engine owned its job is read by the next owner", async () => {
     const stage = new FleetStage()
     const first = await stage.engine()
     const slow = gate()
@@ -41,7 +41,7 @@ describe("engines come and go, workers stay", () => {
     expect(slow.entered).toHaveLength(1)
   })
 
-  it("S7 tasks that nobody has in flight begin again under the next owner", async () => {
+  it("S7 tasks that no worker holds begin again under the next owner", async () => {
     const stage = new FleetStage()
     const slow = gate()
     const first = await stage.engine({

@@ -64,7 +64,7 @@ it("S6 while a worker sends heartbeats: it is not dead for that, and what it run
   expect([slow.entered.length, signal.aborted, worker.id]).toEqual([1, false, id])
 })
 
-it("S6 while an engine looks who lives: nobody is dead for that", async () => {
+it("S6 while an engine checks which workers are alive: no worker counts as dead because of it", async () => {
   const way = await wayTo(await PrivateRedis.start())
   // Beats once, and has no room: it does not notice, and so does not say that it is there.
   const stage = new FleetStage(way.url, { ...unhurried, workerBeatSeconds: 1800 })

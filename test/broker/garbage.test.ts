@@ -26,7 +26,7 @@ it("S6 a worker does not end because of what is said on the channel", async () =
   expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
 })
 
-it("S6 entries that nobody can read are dropped, and those among them are done", async () => {
+it("S6 unreadable entries are dropped, and the readable ones between them are processed", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine()
   const slow = gate()
@@ -46,7 +46,7 @@ it("S6 entries that nobody can read are dropped, and those among them are done",
   await until("nothing is left of them", async () => (await connection.send(["XLEN", stream])) === 0)
 })
 
-it("S6 S10 a worker that cannot ask what it was handed says why, and comes when it can", async () => {
+it("S6 S10 a worker that cannot read its tasks logs why, and joins when it can", async () => {
   const stage = new FleetStage()
   const { connection, keys } = await bareConnection(stage)
   await connection.send(["SET", keys.tasks("quick"), "in the way"])

@@ -38,7 +38,7 @@ it("S5 a worker that was stopped in order is gone in every process, and never sh
   expect([...states]).toEqual(["live"])
 })
 
-it("S5 a process that looks at the roster rarely hears at once that a worker left", async () => {
+it("S5 a process that reads the roster rarely is notified at once that a worker left", async () => {
   const stage = new FleetStage()
   const rare = await stage.engine({ redis: { ...stage.redis, rosterSeconds: 3600 } })
   const worker = stage.worker({ handlers: [work] })

@@ -146,7 +146,7 @@ it("S7 an engine that may have been replaced sends nothing, and continues when i
   await until("it is begun", () => begun.length === 1)
 })
 
-it("S5 S7 a worker that asks whether to begin what is over is not told to", async () => {
+it("S5 S7 a worker that requests to begin a task that is over is refused", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine()
   stage.worker({ handlers: [handler("gate", () => "done")] })

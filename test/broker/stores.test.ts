@@ -46,7 +46,7 @@ describe("a Redis that several stores use", () => {
     })
   })
 
-  it("keeps two stores apart that are used side by side, whoever has had more owners", async () => {
+  it("keeps two stores apart that are used side by side, whichever has higher epochs", async () => {
     const stages = [new FleetStage()]
     stages.push(beside(stages[0]!))
     for (let owners = 0; owners < 5; owners++) stages[1]!.rob()
@@ -135,7 +135,7 @@ describe("a Redis that several stores use", () => {
   })
 })
 
-it("a worker that goes over to another store forgets the epochs of the one before", async () => {
+it("a worker that changes to another store drops the epochs of the one before", async () => {
   const before = new FleetStage()
   for (let owners = 0; owners < 5; owners++) before.rob()
   const first = await before.engine()

@@ -107,7 +107,7 @@ it("S5 S6 a task that a worker says twice to have returned continues where it is
   expect(slow.entered).toHaveLength(2)
 })
 
-it("S5 S6 a task that lies in Redis twice is with the worker who lives; the other entry goes", async () => {
+it("S5 S6 a task with two entries in Redis belongs to the live worker; the other entry is removed", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine({ redis: { ...stage.redis, claimEverySeconds: 0.05 } })
   const slow = gate()

@@ -4,7 +4,7 @@ import { jobPartition } from "../../src/engine/ids.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
-it("S6 S7 what an earlier owner had sent, and nobody had taken, is done at once under the next one", async () => {
+it("S6 S7 tasks that an earlier owner had sent, and no worker had taken, run at once under the next owner", async () => {
   const stage = new FleetStage()
   const first = await stage.engine()
   const slow = gate()

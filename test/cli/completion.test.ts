@@ -80,7 +80,7 @@ describe("completion", () => {
     await offered(`umbra watch --server ${address} ▮`).toEqual([jobId])
   })
 
-  it("says nothing, and soon, when nobody can be asked", async () => {
+  it("completes nothing, and ends soon, when no target can be queried", async () => {
     const ended = await umbra(["complete", "--", "jobs", "show", ""], {
       env: { UMBRA_SERVER: "http://127.0.0.1:9" },
     })

@@ -150,7 +150,7 @@ describe("umbra db backup and umbra db check", () => {
 })
 
 describe("a Node.js without SQLite", () => {
-  it("is told of with what to install, and is enough for what needs no embedded database", async () => {
+  it("is reported with what to install, and is enough for commands that need no embedded database", async () => {
     const folder = folderWith({
       "hide.cjs": `
         const Module = require("node:module")

@@ -168,7 +168,7 @@ describe("on a terminal", () => {
     expect(written.endsWith("\u001b[?25h")).toBe(true)
   })
 
-  it("continues when it cannot look", async () => {
+  it("continues when a query fails", async () => {
     let written = ""
     const stream = { isTTY: false, write: (text: string) => (written += text) }
     const graph = { nodes: [{ id: "pipeline" }], order: new Int32Array(1), dependencies: noEdges }
@@ -364,7 +364,7 @@ export const picky = { type: "picky", process({ body }) {
 `
 
 describe("on a folder", () => {
-  it("runs, lists, leaves a replay to whoever runs jobs, and runs it with --wait", async () => {
+  it("runs, lists, leaves a replay to the process that runs jobs, and runs it with --wait", async () => {
     const folder = folderWith({ "flow.json": JSON.stringify(flow), "adapters.mjs": modules })
     onTestFinished(folder.remove)
     const start = { cwd: folder.path }

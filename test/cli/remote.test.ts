@@ -280,7 +280,7 @@ describe("commands on a server", () => {
     expect(ended.stderr).not.toContain(env.UMBRA_TOKEN)
   })
 
-  it("tells a page that is not Umbra's, and a server of another release", async () => {
+  it("reports a page that is not Umbra's, and a server of another release", async () => {
     const page = await scripted(response => response.setHeader("content-type", "text/html").end("<html>"))
     const html = await umbra(["jobs", "list", "--server", page.url])
     expect(html).toMatchObject({ code: 2, stdout: "" })
@@ -335,7 +335,7 @@ describe("umbra watch", () => {
     expect(await text(shell.stdout)).toMatch(/QUEUED .*\n0 0\n$/)
   })
 
-  it("tells a line per change of a job's state, also across a lost connection, until Ctrl-C", async () => {
+  it("prints a line per change of a job's state, also across a lost connection, until Ctrl-C", async () => {
     let streams = 0
     const server = await scripted(response => {
       response.writeHead(200, { "content-type": "text/event-stream" })

@@ -82,7 +82,7 @@ describe("streams of the real server", () => {
     expect(received.filter(({ type }) => type === "snapshot")).toHaveLength(1)
   })
 
-  it("S4 of all jobs tell each state of each job; watch tells each event once", async () => {
+  it("S4 of all jobs send each state of each job; watch yields each event once", async () => {
     const stage = await openStage()
     onTestFinished(() => stage.close())
     const proxy = await cuttable(() => stage.server.url)

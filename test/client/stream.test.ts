@@ -50,7 +50,7 @@ describe("a stream", () => {
     ])
   })
 
-  it("begins behind the event that the caller names, tells resets and connects again when the server stops", async () => {
+  it("begins after the event that the caller names, yields resets and connects again when the server stops", async () => {
     const server = await scripted(
       events([
         event("reset", { reason: "too_far_behind" }),
@@ -165,7 +165,7 @@ describe("watching a job", () => {
     expect(progress).toEqual([50])
   })
 
-  it("bears a server that goes between the news and the look at it, as long as the patience lasts", async () => {
+  it("tolerates a server that stops between the event and the query that follows, as long as the patience lasts", async () => {
     let looks = 0
     const server = await scripted((response, request) => {
       if (!request.path.includes("/events")) return events([snapshot, over])(response, request)

@@ -113,7 +113,7 @@ describe("the times of an attempt", () => {
     expect(viewOf(job, "a")).toMatchObject({ duration_ms: 200, queued_ms: 300 })
   })
 
-  it("tell the handler's time and the wait apart", () => {
+  it("separate the handler's time from the wait", () => {
     const job = new Job(chain("a"))
     job.now += 100
     const until = job.now + 60_000
@@ -169,7 +169,7 @@ describe("what ran for less than a second", () => {
       .filter(({ node }) => node === id)
       .map(({ type, at }) => `${type} ${at - 1_000_000}`)
 
-  it("and was cancelled with its job is told to have run, since when and where", () => {
+  it("and was cancelled with its job is shown to have run, since when and where", () => {
     const job = two()
     job.now += 400
     sendWhile(job, [{ node: 0, ran_ms: 300, worker: "w7" }], { type: "cancel" })
@@ -182,7 +182,7 @@ describe("what ran for less than a second", () => {
     ])
   })
 
-  it("and failed permanently is told to have run before it failed; so is its sibling", () => {
+  it("and failed permanently is shown to have run before it failed; so is its sibling", () => {
     const job = two()
     job.now += 400
     sendWhile(job, [{ node: 1, ran_ms: 50, worker: "w7" }], {
@@ -192,7 +192,7 @@ describe("what ran for less than a second", () => {
     expect(eventsOf(job, "queued")).toEqual(["node.queued 0", "node.running 350", "node.cancelled 400"])
   })
 
-  it("and was lost with its worker is told to have run", () => {
+  it("and was lost with its worker is shown to have run", () => {
     const job = two()
     job.now += 400
     sendWhile(job, [{ node: 0, ran_ms: 300, worker: "w7" }], {

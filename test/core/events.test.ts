@@ -77,7 +77,7 @@ describe("J18 every transition can be read as an event", () => {
     expect(rest).toEqual(eventsFor(job).filter(({ seq }) => seq >= 100 + half))
   })
 
-  it("a retry tells the attempt that failed and the one that follows, and when", () => {
+  it("a retry has the attempt that failed and the one that follows, and when", () => {
     const job = new Job(chain("a"))
     job.fail("a")
     expect(eventTypes(job, 1)).toEqual(["node.running a#1 worker", "node.queued a#2 worker"])
@@ -88,7 +88,7 @@ describe("J18 every transition can be read as an event", () => {
     })
   })
 
-  it("a failure tells what it brought down, then the job's end", () => {
+  it("a failure is followed by the nodes that it cancelled, then by the job's end", () => {
     const job = new Job([...chain("a", "b"), { id: "beside", dependencies: [] }])
     job.start("a")
     job.fail("a", final)
@@ -104,7 +104,7 @@ describe("J18 every transition can be read as an event", () => {
     expect(end?.payload).toEqual({ fault: final, node: "a" })
   })
 
-  it("a cause is told before what follows from it, also among items", () => {
+  it("a cause precedes what follows from it, also among items", () => {
     const specs = ["list", "beside"].map(id => ({ id, dependencies: [] }))
     const times = { worker: "w", heldMs: 0, ranMs: 0 }
     const expanded = () => {
@@ -147,14 +147,14 @@ describe("J18 every transition can be read as an event", () => {
     ])
   })
 
-  it("a lost attempt that nobody saw start is no event, one that ran is", () => {
+  it("a lost attempt whose start was not recorded is no event, one that ran is", () => {
     const job = new Job(["ran", "queued"].map(id => ({ id, dependencies: [] })))
     job.start("ran")
     job.send({ type: "recover" })
     expect(eventTypes(job, 2)).toEqual(["attempt.lost ran#1 engine", "node.queued ran#2 engine"])
   })
 
-  it("X4 says that a provider ended what nobody followed any more", () => {
+  it("X4 has the end of an operation that was no longer needed", () => {
     const job = new Job(chain("a"))
     job.submitted("a", "op-1")
     job.news("a", "op-1", { type: "error", fault: passing }, { poll: { ...usualPolls, maxErrors: 0 } })
@@ -167,7 +167,7 @@ describe("J18 every transition can be read as an event", () => {
     ])
   })
 
-  it("says who resumed a waiting node: its timer, a signal, an early signal", () => {
+  it("names what resumed a waiting node: its timer, a signal, an early signal", () => {
     const job = new Job(["nap", "late", "early"].map(id => ({ id, dependencies: [] })))
     job.send({ type: "signal", name: "b", data: 1 })
     job.sleep("nap", 5)

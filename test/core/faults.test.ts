@@ -64,7 +64,7 @@ describe("J13 the taxonomy of faults", () => {
     expect(fault(outer).message).toBe(outer.message)
   })
 
-  it("tells what is in a cause, and stores no stack", () => {
+  it("includes the message of a cause, and stores no stack", () => {
     const { message, details } = fault(error({ cause: error({ status: 500 }, "inner") }, "outer"))
     expect(message).toBe("outer: inner")
     expect(details).toEqual({ status: 500 })

@@ -290,7 +290,7 @@ describe("J17 expiry", () => {
 })
 
 describe("signals and timers", () => {
-  it("a signal that comes early is kept for who asks, once", () => {
+  it("a signal that arrives early is kept for the first node that waits for it", () => {
     const job = new Job(["one", "two"].map(id => ({ id, dependencies: [] })))
     job.send({ type: "signal", name: "go", data: "first" })
     job.awaitSignal("one", "go")

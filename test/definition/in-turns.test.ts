@@ -85,7 +85,7 @@ describe("work in turns", () => {
     expect(done).toEqual(["short", "long"])
   })
 
-  it("tells what went wrong, and continues with the others", async () => {
+  it("reports what went wrong, and continues with the others", async () => {
     const done: string[] = []
     const broken = (function* (): Work<never> {
       yield* pieces("before", 10, done)

@@ -20,7 +20,7 @@ it("the log names the reason where a driver rejects with a plain object", () => 
 })
 
 describe("group commit", () => {
-  it("waiters of a batch are settled, also when its whole content has been forgotten", async () => {
+  it("waiters of a batch are settled, also when its whole content has been dropped", async () => {
     const owned = new Map([
       [0, { epoch: 1, nextSeq: 1 }],
       [2, { epoch: 1, nextSeq: 1 }],

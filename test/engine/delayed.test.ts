@@ -142,7 +142,7 @@ describe("a delayed job", () => {
     work.open()
   })
 
-  it("tells why, now and at past moments", async () => {
+  it("shows why, now and at past moments", async () => {
     const clock = new VirtualClock()
     const umbra = await open({ handlers: acting().handlers, clock })
     const startAt = iso(clock, HOUR)

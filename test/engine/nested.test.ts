@@ -181,7 +181,7 @@ describe("J14 nesting has bounds", () => {
 
 describe("J14 J16 the end of a parent", () => {
   it.each(["cancelled", "failed by a neighbour"])(
-    "%s: its children, and theirs, are cancelled and their handlers told",
+    "%s: its children, and theirs, are cancelled and their handlers aborted",
     async how => {
       const { handler: held, came } = gate()
       const trigger = gate("trigger")

@@ -22,7 +22,7 @@ describe("retention", () => {
     })
   }
 
-  it("J17 with jobs kept for ever, engines that died are forgotten all the same", async () => {
+  it("J17 with jobs kept for ever, rows of dead engines are removed nevertheless", async () => {
     const [clock, store] = [new VirtualClock(), createMemoryStore()]
     putEngine(store, { engine: "dead", place: "elsewhere", beat: 1, follows: false })
     const engine = { ttlSeconds: null, retentionSeconds: null }

@@ -263,7 +263,7 @@ describe("retention", () => {
     [null, null, 600, 60_000],
     [7 * 24 * 3600, null, 30, 30_000],
   ])(
-    "J17 with jobs kept for %s s, lineage for %s s and a sweep of %s s looks every %s ms while there is nothing",
+    "J17 with jobs kept for %s s, lineage for %s s and a sweep of %s s polls every %s ms while there is nothing",
     async (jobs, lineage, retentionSweepSeconds, everyMs) => {
       const [clock, journal] = [new VirtualClock(), openMemory()]
       const looks: number[] = []

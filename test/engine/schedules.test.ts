@@ -193,7 +193,7 @@ describe("a schedule", () => {
     await whenFired(umbra, ["13:00 started", "13:30 started"])
   })
 
-  it("runs at once when it is told, beside its ticks", async () => {
+  it("runs at once on request, beside its ticks", async () => {
     const { umbra, clock } = await opened()
     await umbra.schedules.put("s", { workflow: "flow", every: "1h", input: { at: "{{ schedule.time }}" } })
     const { job_id } = await umbra.schedules.run("s")

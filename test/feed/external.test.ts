@@ -39,7 +39,7 @@ describe("external work in streams", () => {
     expect(JSON.stringify(sink.received)).not.toContain("made")
   })
 
-  it("S4 keeps neither outputs and large previews of operations nor what was said when they could not be looked at", async () => {
+  it("S4 keeps neither outputs and large previews of operations nor errors of their polls", async () => {
     const [at, node, attempt] = [1, 0, 1]
     const fault = { code: "E408", message: "a long story", retryable: true }
     const polled: Fact = {

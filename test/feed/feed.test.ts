@@ -31,7 +31,7 @@ const run = async ({ umbra }: FeedStage, owner = "ada") => {
 }
 
 describe("the feed", () => {
-  it("S4 who comes back while a page is being read misses nothing of it", async () => {
+  it("S4 a client that reconnects while a page is being read misses nothing of it", async () => {
     const stage = await stageOn()
     const before = await stage.owner("ada")
     before.stream.close()
@@ -49,7 +49,7 @@ describe("the feed", () => {
     for (const each of [stream, bob.stream]) each.close()
   })
 
-  it("S4 a snapshot that is ahead of what this process has told is not followed by what it holds already", async () => {
+  it("S4 a snapshot that is ahead of what this process has sent is not followed by events that it contains", async () => {
     const stage = await stageOn()
     const first = await stage.owner("ada")
     stage.hold()
@@ -71,7 +71,7 @@ describe("the feed", () => {
     for (const each of [stream, first.stream, resumed.stream]) each.close()
   })
 
-  it("S4 a client that another process has told more is told nothing twice, and loses nothing", async () => {
+  it("S4 a client that got more events from another process gets none twice, and misses none", async () => {
     const store = createMemoryStore()
     const fast = await stageOn(store)
     const deaf = await stageOn(store, { feed: { lookAgainMs: 60_000 } })
@@ -117,7 +117,7 @@ describe("the feed", () => {
     stream.close()
   })
 
-  it("S4 reads nothing when nobody follows, and begins again where the store is", async () => {
+  it("S4 reads nothing without a follower, and begins again at the store's position", async () => {
     const stage = await stageOn()
     const { stream } = await stage.owner("ada")
     await run(stage)
@@ -166,7 +166,7 @@ describe("the feed", () => {
     for (const { stream } of streams) stream.close()
   })
 
-  it("S4 the stream of a job that is run by another engine tells its states and its progress", async () => {
+  it("S4 the stream of a job that is run by another engine has its states and its progress", async () => {
     const store = createMemoryStore()
     let go: () => void = () => {}
     const talker = defineHandler({

@@ -44,7 +44,7 @@ const each = (items: readonly number[]) =>
   ])
 
 describe("lists in streams", () => {
-  it("S4 J21 tell the node and how many items it has, not the items", async () => {
+  it("S4 J21 send the node and how many items it has, not the items", async () => {
     const { umbra, job: follow, open } = await stage()
     const job = await umbra.submit(each([1, 2, 3]), null, { owner: "ada" })
     const { sink } = await follow("ada", job.id)
@@ -58,7 +58,7 @@ describe("lists in streams", () => {
     expect(JSON.stringify(sink.received)).not.toContain("kept")
   })
 
-  it("S4 J21 tell how far a list is while it takes its time", async () => {
+  it("S4 J21 send how far a list is while it runs", async () => {
     const second = gate("second")
     const { umbra, job: follow } = await openFeedStage(createMemoryStore(), { handlers: [second.handler] })
     onTestFinished(() => umbra.close())

@@ -87,7 +87,7 @@ describe("PostgreSQL connections", () => {
     expect(await journal.readPartitions()).toHaveLength(64)
   })
 
-  it("X7 that the server ended are replaced without anybody noticing", async () => {
+  it("X7 that the server ended are replaced without an error for callers", async () => {
     const stage = await postgresStage()
     const journal = await stage.open({ retry: { sleep: async () => {} } })
     const held = await hold(journal)

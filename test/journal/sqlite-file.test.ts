@@ -200,7 +200,7 @@ describe("a folder's database", () => {
     expect([message!.id, ...sent]).toEqual([1, 3])
   })
 
-  it("tells of damage in a page when the page is read, and a check finds it", async () => {
+  it("reports damage in a page when the page is read, and a check finds it", async () => {
     const folder = await closedFolder()
     const file = join(folder, "umbra.db")
     const database = openDatabase(file, { readOnly: true })

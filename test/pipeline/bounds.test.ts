@@ -59,7 +59,7 @@ describe("bounds of a route", () => {
     for (let i = 10; i < times.length; i++) expect(times[i]! - times[i - 10]!).toBeGreaterThan(60)
   })
 
-  it("P4 a queue that is full makes those who write to it wait", async () => {
+  it("P4 a queue that is full makes routes that write to it wait", async () => {
     let written = 0
     let read = 0
     let most = 0

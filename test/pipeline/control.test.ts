@@ -161,7 +161,7 @@ it("P3 an engine without its adapters leaves a job as it is, and one that has th
   expect((await third.wait(id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
 })
 
-it("P2 shows what a dead process left of an execution as what nobody runs", async () => {
+it("P2 shows an execution of a dead process as one that no process runs", async () => {
   const journal = openMemory()
   const held = adapter("work", ({ body }, { signal }) => {
     if ((body as { n: number }).n <= 20) return body

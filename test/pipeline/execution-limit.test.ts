@@ -49,7 +49,7 @@ const child = { name: "child", routes: [route("only", ["record"])] }
 const shown = async (umbra: Umbra, jobId: string) => (await umbra.graph(jobId)).nodes[0]!
 
 describe("E702 a retry beyond max_executions", () => {
-  it("is refused like a submission, in whichever process it is asked for, and taken when a place is free", async () => {
+  it("is refused like a submission, in whichever process it is requested, and accepted when a place is free", async () => {
     const store = createMemoryStore()
     const { adapter: own, state, inside, letGo } = gate()
     const options = { adapters: [own], pipeline: { maxExecutions: 2 } }

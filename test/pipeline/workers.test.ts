@@ -146,7 +146,7 @@ describe("routes that run on workers", () => {
     expect((await third.wait(job.id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 
-  it("are refused where nobody with Redis could ever come", async () => {
+  it("are refused where no worker with Redis can ever connect", async () => {
     const umbra = await open({ adapters: [numbers, recorder(), double] })
     await expect(umbra.submit(flow({}, 5))).rejects.toMatchObject({ code: "E711" })
     expect(await umbra.jobs()).toEqual([])

@@ -121,7 +121,7 @@ describe("a provider that is plain REST", () => {
     expect(await provider.poll!({ externalId: "x" }, ctx)).toMatchObject({ status: "completed" })
   })
 
-  it("fails a look whose answer is no answer", async () => {
+  it("fails a poll whose response cannot be read", async () => {
     const service = await startServer((_, response) => {
       response.statusCode = 429
       response.setHeader("retry-after", "7")

@@ -270,7 +270,7 @@ describe("a job that ends while its submission is in flight", () => {
     await until("it was cancelled", () => first(fake).status === "canceled")
   })
 
-  it("X5 X6 the same for a handler of one's own that submits, and asks for another place afterwards", async () => {
+  it("X5 X6 the same for a handler of one's own that submits, and requests another place afterwards", async () => {
     const fake = await fakeProvider({ limit: 1 })
     let open = () => {}
     const opened = new Promise<void>(resolve => {

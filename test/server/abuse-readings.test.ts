@@ -36,7 +36,7 @@ it.each(process.env.UMBRA_TEST_READINGS === "all" ? ["SQLite", "PostgreSQL"] : [
 
 const FOLLOWERS = 500
 
-it("S3 streams that are opened by the thousand, resumed from the beginning, or of many changes hold up nobody", async () => {
+it("S3 streams that are opened by the thousand, resumed from the beginning, or of many changes delay no other request", async () => {
   const server = await serveProbed("SQLite")
   const { post } = server
   const { port } = new URL(server.url)

@@ -145,7 +145,7 @@ describe("another owner's things", () => {
     await scene.isUnharmed()
   })
 
-  it("S3 are answered as what nobody has, byte for byte, whatever kind of job it is", async () => {
+  it("S3 are answered as jobs that do not exist, byte for byte, whatever kind of job it is", async () => {
     const { token } = scene.attacker
     const missing = nobody()
     for (const operation of await operations()) {
@@ -209,7 +209,7 @@ describe("another owner's things", () => {
     await scene.isUnharmed()
   })
 
-  it("S3 nor by anybody without a token, on any route but the public ones", async () => {
+  it("S3 nor without a token, on any route but the public ones", async () => {
     for (const operation of await operations()) {
       const { status } = await request(operation)
       if (!operation.isPublic) expect(status, `${operation.method} ${operation.path}`).toBe(401)
@@ -254,7 +254,7 @@ describe("another owner's things", () => {
 })
 
 describe("forged tokens", () => {
-  it("S3 open nothing, tell nothing, and send us nowhere", async () => {
+  it("S3 open nothing, reveal nothing, and redirect nowhere", async () => {
     let trapped = 0
     const trap = createServer((_, response) => {
       trapped++
@@ -335,7 +335,7 @@ describe("bodies", () => {
     },
   )
 
-  it("S3 E614 inputs that take long to check use up their owner's time, and nobody else's", async () => {
+  it("S3 E614 inputs that take long to check use up their owner's time, and no other owner's", async () => {
     const nodes = [{ id: "a", handler: "input" }]
     const slow = { name: "slow", input: { properties: { a: { format: "url" } } }, nodes }
     const quick = { name: "quick", input: { properties: { a: { pattern: "^a+$" } } }, nodes }
@@ -418,7 +418,7 @@ describe("connections", () => {
     await scene.isUnharmed()
   })
 
-  it("S3 those that never finish a request hold nobody up, and are ended in time", async () => {
+  it("S3 those that never finish a request delay no other, and are closed in time", async () => {
     const slow = await openScene({ requestTimeoutSeconds: 2 })
     onTestFinished(() => slow.close())
     const port = Number(new URL(slow.url).port)

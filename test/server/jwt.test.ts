@@ -150,7 +150,7 @@ it("S3 keys rotate: a new one is found, a withdrawn one is refused", async () =>
   await expect.poll(() => status(first)).toBe(401)
 })
 
-it("S3 a key that is not known is asked for once, however many tokens name it", async () => {
+it("S3 an unknown key is fetched once, however many tokens name it", async () => {
   const [key, stranger] = [await newKey("k"), await newKey("stranger")]
   const issuer = await issuerWith(key)
   const stage = await stageWith(issuer)

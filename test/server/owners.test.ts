@@ -36,7 +36,7 @@ async function runAs({ ask }: Stage, token: string, definition: { readonly name:
 }
 
 describe("secrets of a server with two owners", () => {
-  it("go to the owners that the configuration names, and to nobody else whatever a workflow writes", async () => {
+  it("go to the owners that the configuration names, and to no other whatever a workflow contains", async () => {
     const variables = {
       UMBRA_SECRET_ALICE_ONLY: "key-of-alice",
       UMBRA_SECRET_FOR_ALL: "key-for-all",
@@ -64,7 +64,7 @@ describe("secrets of a server with two owners", () => {
     expect(received).toHaveLength(3)
   })
 
-  it("are asked for with the job's owner by adapters of a pipeline too", async () => {
+  it("are requested with the job's owner by adapters of a pipeline too", async () => {
     const asked: string[] = []
     const { stage, alice, bob } = await twoOwners({
       worker: { allowPrivateAddresses: true },

@@ -144,7 +144,7 @@ describe("an operation at a provider", () => {
     expect((await target.graph(job)).waiting_for[0]?.external_id).toBe(id)
   })
 
-  it("that is over still belongs to its owner: nobody else can poll its result", async () => {
+  it("that is over still belongs to its owner: no other owner can poll its result", async () => {
     const { fake, target, attacker } = await open(() => ({ poll_seconds: [0.2] }))
     const job = await target.submit([film])
     const id = await target.operation(job)
@@ -201,7 +201,7 @@ describe("an operation at a provider", () => {
 })
 
 describe("a provider with credentials", () => {
-  it("is not submitted to at another origin, so that nobody else names operations there", async () => {
+  it("gets no submission at another origin, so that no other service names operations there", async () => {
     const { fake, attacker } = await open(withCredentials)
     let asked = 0
     const evil = await serverOf((_, response) => {
@@ -433,7 +433,7 @@ describe("a provider for some owners", () => {
     expect(fake.mostAtOnce).toBe(3)
   })
 
-  it("gives its next slot to the owner that has none, whoever asked first", async () => {
+  it("grants its next slot to the owner that has none, whichever requested first", async () => {
     const { fake, target, attacker } = await open(() => ({ concurrency: 1 }))
     const many = await attacker.submit(["a", "b", "c", "d"].map(id => ({ ...film, id })))
     await until("one runs", () => fake.running === 1)

@@ -124,7 +124,7 @@ describe("a request that is not valid", () => {
     expect((await alias({ 1: -1 })).detail).toBe('["1"] in the body must be at least 0; it is -1.')
   })
 
-  it("S2 all of it is told at once; the sentence stays short, the list is whole", async () => {
+  it("S2 all problems are reported at once; the sentence stays short, the list is complete", async () => {
     const jobs = Array.from({ length: 50 }, () => ({}))
     const { detail, errors } = await problemOf("/jobs/bulk", { method: "POST", body: { jobs } })
     expect(errors).toHaveLength(50)
@@ -146,7 +146,7 @@ describe("a request that is not valid", () => {
     expect(none.detail).toBe("The body is missing; it must be a workflow, as JSON or YAML.")
   })
 
-  it("S2 no answer speaks of schemas: not of what was received, nor of NaN", async () => {
+  it("S2 no response mentions schemas, what was received, or NaN", async () => {
     for (const path of [
       "/jobs?limit=x",
       "/jobs?limit=0",

@@ -110,7 +110,7 @@ async function ended(url: string, jobs: readonly string[]): Promise<void> {
 const isEnd = ({ event, data }: StreamEvent) => event === "job" && data.finished_at !== null
 
 describe("umbra serve --roles", () => {
-  it("S1 an API process before two engines: all that it took ends although one is killed, and its stream tells every change", async () => {
+  it("S1 an API process before two engines: all accepted jobs end although one engine is killed, and its stream has every change", async () => {
     const { start } = await fleet()
     const [front, first, second] = await Promise.all([
       start("api"),

@@ -303,7 +303,7 @@ describe("a cookie from elsewhere", () => {
     expect((await stage.ask("/jobs", wrong)).status).toBe(401)
   })
 
-  it("the session of one owner does not see another's job, and only the operator may look", async () => {
+  it("the session of one owner does not see another's job, and only the operator may read it", async () => {
     const stage = await stageOf()
     const admin = await stage.token("ada", "admin")
     const operator = await stage.token("local", "admin")

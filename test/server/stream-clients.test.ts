@@ -87,7 +87,7 @@ describe("clients of live streams", () => {
     expect(new Set(stream.comments)).toEqual(new Set(["keep-alive"]))
   })
 
-  it("S4 when the server is to end, streams say so and close, and it does not wait for who does not read", async () => {
+  it("S4 when the server stops, streams send that and close, and it does not wait for a client that does not read", async () => {
     const stage = await open()
     await stage.ask("/workflows", { method: "POST", body: chatty })
     const streams = await Promise.all(Array.from({ length: 5 }, () => listen(stage, "/jobs/stream")))
@@ -103,7 +103,7 @@ describe("clients of live streams", () => {
     paused.cut()
   })
 
-  it("S3 nobody streams another owner's jobs, and a revoked token's streams end", async () => {
+  it("S3 no token streams another owner's jobs, and a revoked token's streams end", async () => {
     const stage = await open({ withTokens: true, settings: { streamHeartbeatSeconds: 0.1 } })
     const ada = await stage.token("ada", "read", "submit", "manage")
     const bob = await stage.token("bob", "read", "submit", "manage")

@@ -118,7 +118,7 @@ describe("live streams of umbra serve", () => {
     240_000,
   )
 
-  it("S4 jobs that another process runs are streamed as they commit, not when it is looked for them", async () => {
+  it("S4 jobs that another process runs are streamed as they commit, not with the next poll", async () => {
     const store = await storeOf("PostgreSQL")
     // Neither looks by itself nor at a heartbeat within the time of this test: only what the other process tells brings
     // anything. So one of them has all partitions.
@@ -142,7 +142,7 @@ describe("live streams of umbra serve", () => {
     stream.cut()
   }, 240_000)
 
-  it("S4 when the process that runs the jobs is killed, the other takes them over and its streams tell all of it", async () => {
+  it("S4 when the process that runs the jobs is killed, the other takes them over and its streams have every change", async () => {
     const store = await storeOf("PostgreSQL")
     const quick = ["--set", "beat_seconds=0.5"]
     const [runner, onlooker] = await Promise.all([serve(store, ...quick), serve(store, ...quick)])

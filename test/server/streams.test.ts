@@ -253,7 +253,7 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     expect(gone.events.at(-1)).toMatchObject({ event: "end", data: { reason: "job_deleted" } })
   })
 
-  it("S4 a retried and a cancelled job tell all of it; what waits says what for", async () => {
+  it("S4 streams of a retried and a cancelled job have every change; waiting nodes name what they wait for", async () => {
     const all = await started("/jobs/stream")
     await all.until(() => all.events.length > 0)
     const job = await submit("approval")

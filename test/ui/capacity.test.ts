@@ -101,7 +101,7 @@ describe("the page Capacity", () => {
 })
 
 describe("without the scope admin", () => {
-  it("counts workers, and asks for nothing that belongs to others", async () => {
+  it("counts workers, and requests nothing that belongs to others", async () => {
     const closed = await openUiStage({ withTokens: true })
     onTestFinished(() => closed.close())
     const { page, requests, problems } = await closed.open("/ui/capacity")

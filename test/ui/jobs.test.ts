@@ -234,7 +234,7 @@ describe("at 390 × 844", () => {
 })
 
 describe("an idle tab", () => {
-  it("asks at most twice in a minute, and closes its stream while it is hidden", async () => {
+  it("sends at most two requests in a minute, and closes its stream while it is hidden", async () => {
     const job = await stage.start(waits)
     for (const path of ["/ui/jobs", `/ui/jobs/${job}`, `/ui/jobs/${job}?node=ask&tab=Logs`]) {
       const { page, close, requests } = await stage.open(null, { isNew: true })

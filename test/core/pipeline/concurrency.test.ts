@@ -40,7 +40,7 @@ describe("adaptive concurrency", () => {
     expect(concurrency.limit).toBeGreaterThan(before / 2)
   })
 
-  it("comes to believe what is slow for good, not only under load", () => {
+  it("adapts to a service that is slow permanently, not only under load", () => {
     const concurrency = new Concurrency(bounds)
     for (let i = 0; i < 5000; i++) concurrency.ended(10, concurrency.limit)
     for (let i = 0; i < 50_000; i++) concurrency.ended(100, concurrency.limit)

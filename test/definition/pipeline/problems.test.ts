@@ -368,7 +368,7 @@ describe("limits", () => {
     expect(check(pipeline(1, 1, "a".repeat(128)))).toEqual([expect.stringContaining("(limit idLength)")])
   })
 
-  it("can be told", () => {
+  it("can be reported", () => {
     const limits = { routes: 2, adapters: 2 }
     const codes = (source: object) =>
       validateWorkflow(source, { ...catalogs, limits }).map(({ code }) => code)

@@ -35,7 +35,7 @@ export function inboxContract(stage: () => Stage): void {
       expect(await answerOf(peer, ids[0]!)).toBeNull()
     })
 
-    it("takes many at once, in order, and tells each its answer", async () => {
+    it("takes many at once, in order, and returns the answer to each", async () => {
       const { journal, peer } = stage()
       const held = await holdShared(journal)
       const { partition } = held
@@ -62,7 +62,7 @@ export function inboxContract(stage: () => Stage): void {
       )
     })
 
-    it("forgets messages whose sender knows the answer, and never one without", async () => {
+    it("removes messages whose sender knows the answer, and never one without", async () => {
       const { journal, peer } = stage()
       const held = await holdShared(journal)
       const { partition } = held
@@ -166,7 +166,7 @@ export function inboxContract(stage: () => Stage): void {
       }
     })
 
-    it("wakes whoever listens, where several processes share the store", async () => {
+    it("notifies listeners, where several processes share the store", async () => {
       const { journal, peer } = stage()
       expect(journal.listen === null).toBe(journal.capabilities.exclusive)
       if (!journal.listen) return

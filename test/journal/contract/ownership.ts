@@ -18,7 +18,7 @@ export function ownershipContract(stage: () => Stage): void {
     expect(await seen()).toContain("leaver")
   })
 
-  it("a store that was restored fences whoever wrote after the backup, also when epochs have come that far again", async () => {
+  it("a store that was restored fences processes that wrote after the backup, also when epochs have reached their value again", async () => {
     const { journal, peer } = stage()
     const [, , , , , row] = await journal.readPartitions()
     const { partition } = row!

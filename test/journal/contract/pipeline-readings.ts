@@ -40,7 +40,7 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await seqs(0, 100, 0)).toEqual([10])
     })
 
-    it("P4 dead letters that are left are counted up to a bound, and the first is told; replayed ones do not count", async () => {
+    it("P4 dead letters that are left are counted up to a bound, and the first is returned; replayed ones do not count", async () => {
       const { journal } = stage()
       const { execution, pipelines, commit } = await startExecution(journal)
       const left = (most = 100) => pipelines.deadLettersLeft({ execution, most })

@@ -80,7 +80,7 @@ export function pipelineRetentionContract(stage: () => Stage): void {
       expect(await purge(NOW + 100)).toBe(2)
     })
 
-    it("forgets claims whose job was never stored, an hour later", async () => {
+    it("removes claims whose job was never stored, an hour later", async () => {
       const { pipelines } = stage().journal
       const jobId = newId()
       const claim = { jobId, at: NOW, limit: 1000, claimMs: 1000 }

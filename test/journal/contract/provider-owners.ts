@@ -96,7 +96,7 @@ export function providerOwnersContract(stage: () => Stage, common: () => Promise
       expect(claims.filter(Boolean).length).toBe(1)
     })
 
-    it("X4 news of an operation are told to jobs of its owner alone", async () => {
+    it("X4 news of an operation go to jobs of its owner alone", async () => {
       const { journal } = stage()
       const held = await common()
       const provider = fresh("acme")

@@ -59,7 +59,7 @@ export function providerRecordsContract(stage: () => Stage, common: () => Promis
       expect(events.map(({ eventId }) => eventId)).toEqual(["refused 50", "parked 50", "parked 20"])
     })
 
-    it("J16 J17 a job whose operation is yet to be cancelled stays until it was told, or for long enough", async () => {
+    it("J16 J17 a job whose operation is yet to be cancelled stays until the provider was notified, or for long enough", async () => {
       const { journal } = stage()
       const held = await common()
       const job = newJob(held, 1, { status: "CANCELLED", finishedAt: 10 })

@@ -222,7 +222,7 @@ export function retentionContract(stage: () => Stage): void {
       expect(await left()).toBe(0)
     })
 
-    it("J14 J17 keeps a job that has ended until those who are to know of it do", async () => {
+    it("J14 J17 keeps a job that has ended until its parent and children are notified", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const telling = newJob(held, 3, { status: "CANCELLED", finishedAt: 10, wakeAt: 0 })
@@ -265,7 +265,7 @@ export function retentionContract(stage: () => Stage): void {
       expect(await journal.withdrawMessage(withdrawn)).toBe(false)
     })
 
-    it("forgets engines that own nothing and whose heartbeat stands still", async () => {
+    it("removes engines that own nothing and send no heartbeat", async () => {
       const { journal, peer } = stage()
       const { engine } = await hold(journal)
       const purge = (silentSince = 10) =>

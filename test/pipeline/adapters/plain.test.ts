@@ -106,7 +106,7 @@ describe("aggregate", () => {
     expect(answer).toEqual({ key: null, count: 3, value })
   })
 
-  it("gathers apart by key, and tells numbers from texts", () => {
+  it("gathers apart by key, and distinguishes numbers from texts", () => {
     const key = (key: unknown) => gathering("aggregate", { key }).key
     expect(new Set([key("1"), key(1), key(true), key(null), key(undefined)]).size).toBe(4)
   })
