@@ -10,7 +10,7 @@ import pg from "pg"
 import { storedEntries } from "../src/journal/marks.ts"
 import { openJournal } from "../src/journal/open.ts"
 import type { JobFilter, JobPage, Journal } from "../src/journal/port/journal.ts"
-import { Connection } from "../src/journal/sqlite/database.ts"
+import { SqliteConnection } from "../src/journal/sqlite/database.ts"
 import { openDatabase } from "../src/journal/sqlite/driver.ts"
 import { databaseUrl } from "./services.ts"
 
@@ -130,7 +130,7 @@ async function onSqlite(count: number): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
   const location = join(folder, "umbra")
   await (await openJournal(location)).close()
-  const connection = new Connection(openDatabase(join(location, "umbra.db")))
+  const connection = new SqliteConnection(openDatabase(join(location, "umbra.db")))
   const begin = performance.now()
   const { owner, status, workflow, version, labels, error, time, took } = columns(count)
   connection.database.exec("pragma synchronous = off; pragma cache_size = -262144")
@@ -166,7 +166,7 @@ async function onSqlite(count: number): Promise<void> {
   await rm(folder, { recursive: true, force: true })
 }
 
-function markAll(connection: Connection): void {
+function markAll(connection: SqliteConnection): void {
   const sql = `select id, partition, status, updated_at as updatedAt, finished_at as finishedAt, error, fingerprint, owner,
     workflow, workflow_version as workflowVersion, created_at as createdAt, labels from jobs where id > ? order by id limit 10000`
   connection.transaction(() => {

@@ -26,7 +26,7 @@ await main(async signal => {
   console.log(`${jobs} jobs, ${minutes} minutes, a fault every ${every} s, seed ${seed}`)
   const report = await chaos({
     ...{ seed, jobs, seconds: minutes * 60, everySeconds: every },
-    ...(values.verbose ? { tell: (line: string) => console.log(`  ${line}`) } : {}),
+    ...(values.verbose ? { print: (line: string) => console.log(`  ${line}`) } : {}),
   })
   print(report)
   return report.violations.length === 0 ? 0 : 1

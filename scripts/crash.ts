@@ -35,7 +35,7 @@ await main(async signal => {
     kills: wholeNumber("kills"),
     jobs: wholeNumber("jobs", values.pipelines ? 200 : 2000),
     seed: wholeNumber("seed"),
-    ...(values.verbose ? { tell: (line: string) => console.log(`  ${line}`) } : {}),
+    ...(values.verbose ? { print: (line: string) => console.log(`  ${line}`) } : {}),
   }
   if (!["sqlite", "postgres", "both"].includes(values.store))
     throw new Error(`--store ${values.store}: write sqlite, postgres or both`)

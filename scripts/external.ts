@@ -46,14 +46,14 @@ await main(async signal => {
 /** null: in a separate folder. */
 async function run(location: string | null): Promise<number> {
   const processes = location === null ? 1 : count("processes")
-  const figures = { jobs: count("jobs"), processes, kills: count("kills") }
+  const counts = { jobs: count("jobs"), processes, kills: count("kills") }
   const seed = count("seed")
-  console.log(`${figures.jobs} jobs, ${processes} processes, ${figures.kills} kills, seed ${seed}`)
+  console.log(`${counts.jobs} jobs, ${processes} processes, ${counts.kills} kills, seed ${seed}`)
   const verdict = await externalCampaign({
-    ...figures,
+    ...counts,
     ...{ seed, location, limit: count("limit"), webhooks: count("webhooks"), faults: values.faults },
     workMs: count("work"),
-    ...(values.verbose ? { tell: (line: string) => console.log(`  ${line}`) } : {}),
+    ...(values.verbose ? { print: (line: string) => console.log(`  ${line}`) } : {}),
   })
   const { operations, repeated, failed, webhooks, lies, mostAtOnce, seconds, problems } = verdict
   console.log(

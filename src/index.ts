@@ -20,12 +20,15 @@ export type Umbra = Pick<
   /** Commands to all jobs that match a filter. */
   readonly bulk: Pick<WholeUmbra["bulk"], "count" | "start" | "get" | "refusals" | "list" | "abort">
   /** Workflows that start at times. */
-  readonly schedules: Omit<WholeUmbra["schedules"], "limits">
+  readonly schedules: ScheduleRequests
   /** Files and other large content, which inputs and outputs of jobs refer to. */
   readonly artifacts: Pick<WholeUmbra["artifacts"], "put" | "get" | "describe" | "list" | "remove">
   /** Receives the requests of `POST /webhooks/{provider}`. */
   readonly webhooks: Pick<WholeUmbra["webhooks"], "receive">
 }
+
+/** Stores, shows and runs schedules. */
+export type ScheduleRequests = Omit<WholeUmbra["schedules"], "limits">
 
 /**
  * Opens Umbra on `memory:`, a folder, or a `postgres://` URL. Unfinished jobs of an earlier process continue at once.
@@ -40,10 +43,13 @@ export const openUmbra: (...given: Parameters<typeof open>) => Promise<Umbra> = 
 export type { ArtifactBody } from "./artifacts/body.ts"
 export type { ArtifactSettings } from "./artifacts/settings.ts"
 export type { ArtifactContent } from "./artifacts/transfer.ts"
+export type { RedisSettings } from "./broker/redis/settings.ts"
 export type { ArtifactPage, ArtifactReference, ArtifactView } from "./core/artifacts.ts"
 export type { Json, JsonObject } from "./core/json.ts"
 export type { JobStatus, NodeStatus } from "./core/states.ts"
+export type { AttemptView } from "./core/view/attempt-history.ts"
 export type { EventSource, EventType, JobEvent } from "./core/view/events.ts"
+export type { ItemView } from "./core/view/item-view.ts"
 export {
   type LiveGraph,
   type LiveItem,
@@ -56,11 +62,14 @@ export type { ErrorView, GraphView, NodeView, WaitingOn, WorkflowStatus } from "
 export type { PipelineDefinition, RouteDefinition } from "./definition/pipeline/schema.ts"
 export type { NodeDefinition, WorkflowDefinition } from "./definition/shape/schema.ts"
 export * from "./definition/typed/builder.ts"
+export type { ConfigQuery, NodeConfig } from "./engine/dispatch/node-config.ts"
+export type { EngineHealth } from "./engine/metrics.ts"
 export type { JobError } from "./engine/owner/job-result.ts"
 export type { JobSnapshot } from "./engine/owner/snapshot.ts"
 export type { EngineSettings } from "./engine/settings.ts"
-export type { WorkerView } from "./engine/workers.ts"
+export type { EnginesView, EngineView, WorkerView } from "./engine/workers.ts"
 export { type ErrorCode, type ErrorKind, errorTable, UmbraError } from "./errors.ts"
+export type { FeedSettings } from "./feed/settings.ts"
 export type { StartOptions } from "./jobs/arguments.ts"
 export type { BulkCount, BulkView } from "./jobs/bulk/bulk.ts"
 export type { BulkForkPreview } from "./jobs/bulk/forks.ts"
@@ -70,17 +79,25 @@ export type { ForkOptions } from "./jobs/fork/forks.ts"
 export type { ForkExpectation, ForkedNode, ForkPreview } from "./jobs/fork/preview.ts"
 export type { ForkConfirmation, ForkOverride, ForkRequest } from "./jobs/fork/request.ts"
 export { type JobDescription, JobHandle, type PauseOptions, type SignalOptions } from "./jobs/handle.ts"
+export type { JobSnapshotPage } from "./jobs/job-lists.ts"
+export type { ItemPage, ItemPageQuery, NodeDetails } from "./jobs/queries.ts"
 export { openReader, type Reader } from "./jobs/reader.ts"
-export type { WorkflowSource } from "./jobs/register.ts"
+export type { Registered, WorkflowSource } from "./jobs/register.ts"
 export type { BackfillCount, BackfillRange, BackfillRequest } from "./jobs/schedules/backfill.ts"
 export type {
   FireView,
   SchedulePreview,
-  ScheduleRequests,
   ScheduleSummary,
   ScheduleView,
   TickView,
 } from "./jobs/schedules/schedules.ts"
+export type {
+  FailureGroup,
+  FailurePage,
+  FailuresRequest,
+  StatisticsRequest,
+  WorkflowStatistics,
+} from "./jobs/statistics.ts"
 export type { SubmitOptions } from "./jobs/submit.ts"
 export type { BulkJob, BulkResult, SubmitManyOptions } from "./jobs/submit-many.ts"
 export type {
@@ -91,6 +108,8 @@ export type {
   WhyReason,
   WhyView,
 } from "./jobs/why/why.ts"
+export type { DurationPoint, DurationsQuery, JobDurations } from "./journal/job-durations.ts"
+export type { JobFilter } from "./journal/port/journal.ts"
 export type { Log } from "./log.ts"
 export { type FleetWorker, openWorker, type WorkerOptions } from "./open-worker.ts"
 export {
@@ -107,7 +126,11 @@ export {
   type Message,
 } from "./pipeline/adapter.ts"
 export { adapters } from "./pipeline/adapters/index.ts"
+export type { AdapterSettings } from "./pipeline/adapters/settings.ts"
+export type { LineageView } from "./pipeline/lineage.ts"
+export type { DeadLetter, DeadLetterPage } from "./pipeline/queries.ts"
 export { discoverAdapters } from "./pipeline/registry/discover.ts"
+export type { PipelineSettings } from "./pipeline/settings.ts"
 export { type HttpProviderOptions, httpProvider, loadProviders } from "./provider/http-provider.ts"
 export type { HttpProviderDefinition } from "./provider/http-spec.ts"
 export {

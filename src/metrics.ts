@@ -1,5 +1,5 @@
 /** A histogram in plain numbers: adding a value costs a few comparisons, readers do the rest. */
-export class Histogram {
+export class MetricHistogram {
   /** Upper bounds, rising; values above the last are counted in one more bucket. */
   readonly bounds: readonly number[]
   readonly counts: Float64Array

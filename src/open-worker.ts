@@ -1,5 +1,5 @@
 import { contentPlace } from "./artifacts/open.ts"
-import { type ArtifactSettings, artifactSettings } from "./artifacts/settings.ts"
+import { type ArtifactSettings, artifactSettings as readArtifactSettings } from "./artifacts/settings.ts"
 import { checkRedisUrl } from "./broker/redis/client/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import { RedisWorker } from "./broker/redis/worker/worker.ts"
@@ -69,8 +69,12 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
   const logs = new LogBuffer({
     ...{ sink: rows => worker.sendLogs(rows), maxBytes: settings.logBufferBytes, log, delayMs: LOG_DELAY_MS },
   })
-  const figures = artifactSettings(options.artifacts)
-  const artifacts = workerArtifacts(contentPlace(figures.location, undefined), figures, settings)
+  const artifactSettings = readArtifactSettings(options.artifacts)
+  const artifacts = workerArtifacts(
+    contentPlace(artifactSettings.location, undefined),
+    artifactSettings,
+    settings,
+  )
   const runner = new TaskRunner({
     ...{ handlers: registry, settings, log, logs, secrets: services.secrets, artifacts },
     ...(options.capturesConsole !== undefined && { capturesConsole: options.capturesConsole }),

@@ -127,7 +127,7 @@ export class Umbra {
       isHere: jobId => wired.engine.live(mustBeJobId(jobId)) !== undefined,
       isOwned: jobId => wired.engine.owns(mustBeJobId(jobId)),
       isEnded: jobId => (wired.engine.live(jobId)?.state.finishedAt ?? null) !== null,
-      mayHaveEnded: jobId => wired.engine.owner.queue.facts.get(jobId) === undefined,
+      mayHaveEnded: jobId => wired.engine.partitionOwner.queue.facts.get(jobId) === undefined,
       findEnd: jobId => wired.live.ends.find(jobId),
       read: jobId => this.summary(jobId),
       awaitRemoteEnd: jobId => wired.live.ends.await(jobId),
@@ -215,9 +215,9 @@ export class Umbra {
 
   /** The load of this process, and whether it can take more. */
   health(): EngineHealth {
-    const { owner, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#wired.engine
+    const { liveJobs, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#wired.engine
     const { running, queued, refused } = this.#wired.broker
-    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, hadTaker, running, queued, refused }
+    return { liveJobs, partitions, isReady, hasTaker, hadTaker, running, queued, refused }
   }
 
   /** S4: changes of jobs, as they become durable, in any engine. */
@@ -272,7 +272,7 @@ export class Umbra {
 
   /** Adds handlers later: nodes that wait for one of them start at once. */
   addHandlers(handlers: readonly Handler[]): void {
-    for (const name of this.handlers.add(handlers)) this.#wired.engine.owner.handlerAdded(name)
+    for (const name of this.handlers.add(handlers)) this.#wired.engine.partitionOwner.handlerAdded(name)
   }
 
   handle(jobId: string): JobHandle {

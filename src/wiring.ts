@@ -3,7 +3,7 @@
 import { Artifacts } from "./artifacts/artifacts.ts"
 import { withMovedFacts } from "./artifacts/moved-facts.ts"
 import { contentPlace, noContentStore } from "./artifacts/open.ts"
-import { artifactSettings } from "./artifacts/settings.ts"
+import { artifactSettings as readArtifactSettings } from "./artifacts/settings.ts"
 import type { PipelineNeeds } from "./broker/port.ts"
 import { RoutedBroker } from "./broker/routed.ts"
 import type { Plan } from "./definition/plan.ts"
@@ -19,7 +19,7 @@ import type { LiveMessages, MessagesQuery } from "./engine/remote/live-messages.
 import { liveOverlay, type Overlay, type OverlayQuery } from "./engine/remote/live-overlay.ts"
 import { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
 import type { FiredTick } from "./engine/schedules/schedules.ts"
-import { engineSettings, recordedRetryPolicy } from "./engine/settings.ts"
+import { engineSettings as readEngineSettings, recordedRetryPolicy } from "./engine/settings.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
 import { BulkOperations } from "./jobs/bulk/bulk.ts"
@@ -71,14 +71,18 @@ export async function openParts(location: string | Journal, options: UmbraOption
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
   const adapters = adapterRegistry(options, settings)
-  const figures = artifactSettings(options.artifacts)
-  const content = workerArtifacts(contentPlace(figures.location, dataFolder(location)), figures, settings)
-  if (figures.outputBytes !== null && content.content === null) throw noContentStore()
+  const artifactSettings = readArtifactSettings(options.artifacts)
+  const content = workerArtifacts(
+    contentPlace(artifactSettings.location, dataFolder(location)),
+    artifactSettings,
+    settings,
+  )
+  if (artifactSettings.outputBytes !== null && content.content === null) throw noContentStore()
   // Checked first, so that no folder is created in vain.
   checkRoles(roles, storeSharing(location))
   const stored = typeof location === "string" ? await openJournal(location, log && { log }) : location
   const journal = withMovedFacts(stored, {
-    ...{ content: content.content, outputBytes: figures.outputBytes, now: () => clock.now() },
+    ...{ content: content.content, outputBytes: artifactSettings.outputBytes, now: () => clock.now() },
     onFailure: error => log?.warn({ error: String(error) }, "an output was not moved to the artifact store"),
   })
   return { journal, location, handlers, adapters, services, settings, options, roles, content }
@@ -87,7 +91,7 @@ export async function openParts(location: string | Journal, options: UmbraOption
 export function wire({ journal, location, services, settings, options, roles, ...parts }: WiringParts) {
   const log = options.log ?? silentLog
   const clock = options.clock ?? systemClock
-  const figures = engineSettings(options.engine)
+  const engineSettings = readEngineSettings(options.engine)
   const now = () => clock.now()
   const watchers = new Watchers()
   const workers = () => engine.workers.list()
@@ -115,7 +119,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     ...{ journal, secrets, clock, log },
     adapters: parts.adapters,
     settings: pipelineSettings(options.pipeline),
-    lossLimit: figures.lossLimit,
+    lossLimit: engineSettings.lossLimit,
     workers: () => broker.remote,
     plans: { get: (owner, name, wanted) => engine.plans.get(owner, name, wanted) },
     queries: { fold: id => queries.fold(id), row: id => queries.row(id) },
@@ -132,11 +136,10 @@ export function wire({ journal, location, services, settings, options, roles, ..
   const { feed, capabilities } = journal
   const store = { id: async () => (await feed.position()).store, label: capabilities.label }
   const command = (jobId: string, given: JobCommand) => engine.commands.command(jobId, given)
-  let broker!: RoutedBroker
-  const engine: Engine = new Engine({
+  const engine: Engine<RoutedBroker> = new Engine({
     journal,
     location: journal.capabilities.exclusive || typeof location !== "string" ? null : location,
-    settings: figures,
+    settings: engineSettings,
     clock,
     log,
     broker: host => {
@@ -151,14 +154,13 @@ export function wire({ journal, location, services, settings, options, roles, ..
           backfills: () => backfills,
         }),
       ]
-      broker = new RoutedBroker({
+      return new RoutedBroker({
         runner,
         host,
         concurrency,
         redis: redisParts(options, { log, store, storeLogs }),
         lanes,
       })
-      return broker
     },
     observer: {
       changed: job => live.changed(job),
@@ -188,6 +190,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     },
     startsJobs: options.startsJobs,
   })
+  const { broker } = engine.partitionOwner
   const webhooks = services.webhooks({
     store: journal.providers,
     inboxChanged: partitions => engine.inboxChanged(partitions),
@@ -198,9 +201,9 @@ export function wire({ journal, location, services, settings, options, roles, ..
     log,
     settings: feedSettings(options.feed),
     id: engine.id,
-    leaseMs: figures.leaseSeconds * 1000,
+    leaseMs: engineSettings.leaseSeconds * 1000,
     now,
-    retentionSeconds: figures.retentionSeconds,
+    retentionSeconds: engineSettings.retentionSeconds,
     watchers,
     follow: isFollowing => engine.follow(isFollowing),
     beatNow: () => engine.beatNow(),
@@ -208,14 +211,14 @@ export function wire({ journal, location, services, settings, options, roles, ..
   const submissions = new Submissions({
     ...{ journal, engine, handlers, adapters, now },
     mustBeFor: (plan, owner) => mustBeFor(plan, owner, providers),
-    ttlSeconds: figures.ttlSeconds,
-    retryDefaults: recordedRetryPolicy(figures),
+    ttlSeconds: engineSettings.ttlSeconds,
+    retryDefaults: recordedRetryPolicy(engineSettings),
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,
   })
   const overlayParts = {
     broker,
-    owner: engine.owner.taskLocations,
+    owner: engine.partitionOwner.taskLocations,
     lacks: (needs: PipelineNeeds) => broker.lacks(needs),
     now,
   }
@@ -229,22 +232,24 @@ export function wire({ journal, location, services, settings, options, roles, ..
   const overlays = new RemoteOverlays(journal.feed, {
     overlay: ownOverlay,
     dispatched: query => {
-      const partitions = [...engine.owner.owned.keys()]
-      return partitions.length === 0 ? null : { ...dispatchedJobs(engine.owner.jobs, query), partitions }
+      const partitions = [...engine.partitionOwner.owned.keys()]
+      return partitions.length === 0
+        ? null
+        : { ...dispatchedJobs(engine.partitionOwner.jobs, query), partitions }
     },
     messages: ownMessages,
   })
   const queries = new Queries({
     journal,
     plans: engine.plans,
-    largeOutputBytes: figures.largeOutputBytes,
+    largeOutputBytes: engineSettings.largeOutputBytes,
     live: id => engine.live(id),
     overlay: (query, patienceMs) => {
       const own = ownOverlay(query)
       return own === null ? overlays.query(query, patienceMs) : Promise.resolve(own)
     },
     dispatched: async query => {
-      const own = dispatchedJobs(engine.owner.jobs, query)
+      const own = dispatchedJobs(engine.partitionOwner.jobs, query)
       return joinDispatched([own, ...(await overlays.dispatched(query, engine.remotePartitions()))])
     },
     awayOwner: id => engine.awayOwner(id),
@@ -303,7 +308,7 @@ export function wire({ journal, location, services, settings, options, roles, ..
     live,
     overlays,
     logs,
-    states: () => countStates(engine.owner.jobs.values(), broker, now()),
+    states: () => countStates(engine.partitionOwner.jobs.values(), broker, now()),
     artifacts,
   }
 }

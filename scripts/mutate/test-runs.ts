@@ -129,7 +129,7 @@ export class TestRuns {
     const found: MutantRun[] = []
     let began = Date.now()
     const replies = await lane.run(all, { ...this.env, MUTANT: "-1" }, ({ mutant, ...run }, { failure }) => {
-      if (mutant !== null) this.#tell(mutant, failure === null ? null : failedIn(failure), began)
+      if (mutant !== null) this.#report(mutant, failure === null ? null : failedIn(failure), began)
       if (mutant !== null && failure !== null) found.push({ ...run, mutant })
       began = Date.now()
     })
@@ -145,7 +145,7 @@ export class TestRuns {
       if (failure) this.#remember(mutant, failure.file)
     }
     if (tried === runs.length || this.#ended) return tried
-    this.#tell(runs[tried]!.mutant, "its time limit", began)
+    this.#report(runs[tried]!.mutant, "its time limit", began)
     caught(runs[tried]!.mutant)
     return tried + 1
   }
@@ -163,7 +163,7 @@ export class TestRuns {
       const caughtBy = run.files.length === 0 ? null : await this.#catch(lane, run)
       if (this.#ended) return
       if (caughtBy === null) left.push(mutant)
-      this.#tell(mutant, caughtBy, began)
+      this.#report(mutant, caughtBy, began)
     })
     return left.sort((a, b) => a.id - b.id)
   }
@@ -191,7 +191,7 @@ export class TestRuns {
     this.#caught.set(key, (this.#caught.get(key) ?? 0) + 1)
   }
 
-  #tell(mutant: Mutant, caughtBy: string | null, began: number): void {
+  #report(mutant: Mutant, caughtBy: string | null, began: number): void {
     const verdict =
       caughtBy === null ? `survived ${this.#count(mutant)} test files alone` : `caught by ${caughtBy}`
     const place = `${mutant.file}:${mutant.line}`

@@ -57,7 +57,7 @@ export class FairQueue<T extends Queued> {
   readonly #turns: OwnerTurns
   readonly #owners = new Map<string, Place<T>>()
   /** The owner that was served longest ago comes first, after the owners that `#front` moves or drops. */
-  readonly #places = new Line<Place<T>>()
+  readonly #places = new Fifo<Place<T>>()
   /** The number of items, without removed ones. */
   #size = 0
 
@@ -150,7 +150,7 @@ function isServed({ turn, since }: Pick<Place<Queued>, "turn" | "since">): boole
 /** The items of one owner. */
 class OwnerQueue<T extends Queued> {
   /** Highest priority first. A level that holds only removed items is not in the list. */
-  readonly #levels: Level<T>[] = []
+  readonly #levels: PriorityLevel<T>[] = []
 
   /** The highest priority; undefined: this queue is empty. */
   get priority(): number | undefined {
@@ -184,38 +184,38 @@ class OwnerQueue<T extends Queued> {
     return this.#levels.flatMap(level => level.all())
   }
 
-  #level(priority: number): Level<T> {
+  #level(priority: number): PriorityLevel<T> {
     let at = 0
     while (at < this.#levels.length && this.#levels[at]!.priority > priority) at += 1
     const found = this.#levels[at]
     if (found?.priority === priority) return found
-    const level = new Level<T>(priority)
+    const level = new PriorityLevel<T>(priority)
     this.#levels.splice(at, 0, level)
     return level
   }
 }
 
 /** The items of one owner and priority. The owner's workflows take turns. */
-class Level<T extends Queued> {
+class PriorityLevel<T extends Queued> {
   readonly priority: number
   /** The number of items, without removed ones. */
   size = 0
-  readonly #workflows = new Turns<Line<T>>()
+  readonly #workflows = new Rotation<Fifo<T>>()
 
   constructor(priority: number) {
     this.priority = priority
   }
 
   push(item: T): void {
-    this.#workflows.of(item.workflow, newLine<T>).push(item)
+    this.#workflows.of(item.workflow, newFifo<T>).push(item)
     this.size += 1
   }
 
   take(): T | undefined {
-    for (let line = this.#workflows.next(); line !== undefined; line = this.#workflows.next()) {
-      let item = line.shift()
-      while (item?.removed) item = line.shift()
-      this.#workflows.hadTurn(line.isEmpty)
+    for (let fifo = this.#workflows.next(); fifo !== undefined; fifo = this.#workflows.next()) {
+      let item = fifo.shift()
+      while (item?.removed) item = fifo.shift()
+      this.#workflows.hadTurn(fifo.isEmpty)
       if (item === undefined) continue
       this.size -= 1
       return item
@@ -224,16 +224,16 @@ class Level<T extends Queued> {
   }
 
   all(): T[] {
-    return this.#workflows.inTurn().flatMap(line => line.items().filter(item => !item.removed))
+    return this.#workflows.inTurn().flatMap(fifo => fifo.items().filter(item => !item.removed))
   }
 }
 
-const newLine = <T>() => new Line<T>()
+const newFifo = <T>() => new Fifo<T>()
 
-/** Rotates among non-empty lines. The line at the front stays there until it has had its turn. */
-class Turns<L> {
+/** Rotates among non-empty queues. The one at the front stays there until it has had its turn. */
+class Rotation<L> {
   readonly #byName = new Map<string, L>()
-  readonly #names = new Line<string>()
+  readonly #names = new Fifo<string>()
 
   get isEmpty(): boolean {
     return this.#names.isEmpty
@@ -257,7 +257,7 @@ class Turns<L> {
     return name === undefined ? undefined : this.#byName.get(name)
   }
 
-  /** The line at the front had its turn. */
+  /** The queue at the front had its turn. */
   hadTurn(hasNothingLeft: boolean): void {
     if (hasNothingLeft) this.#byName.delete(this.#names.shift()!)
     else this.#names.rotate()
@@ -265,7 +265,7 @@ class Turns<L> {
 }
 
 /** A first-in, first-out queue. `Array.shift` alone would move every item of a long array. */
-class Line<T> {
+class Fifo<T> {
   #items: (T | undefined)[] = []
   #head = 0
 

@@ -61,15 +61,15 @@ export class LocalBroker implements Broker {
   readonly metrics = new AttemptMetrics()
   readonly #runner: Runner
   readonly #pool: Pool
-  readonly #lanes: Lanes<Attempt>
-  readonly #suspects = new SuspectLine<Attempt>()
+  readonly #lanes: Lanes<LocalAttempt>
+  readonly #suspects = new SuspectLine<LocalAttempt>()
   #suspectTimer: NodeJS.Timeout | undefined
-  readonly #attempts = new Map<string, Attempt>()
+  readonly #attempts = new Map<string, LocalAttempt>()
   /**
    * Cancelled attempts that still hold a slot. They are not in `#attempts`, so that the same task can be
    * dispatched again.
    */
-  readonly #cancelledRunning = new Set<Attempt>()
+  readonly #cancelledRunning = new Set<LocalAttempt>()
   readonly #concurrency: number
   readonly #mayBegin: () => boolean
   #pumping = false
@@ -131,7 +131,7 @@ export class LocalBroker implements Broker {
   }
 
   waits(): TaskWaits {
-    const places = new Map<Lane<Attempt>, Map<string, number>>()
+    const places = new Map<Lane<LocalAttempt>, Map<string, number>>()
     return {
       of: task => {
         const attempt = this.#attempts.get(attemptName(task))
@@ -153,14 +153,14 @@ export class LocalBroker implements Broker {
     const key = attemptName(task)
     if (this.#attempts.has(key)) return
     const lane = this.#lanes.of(task.handler)
-    const attempt = new Attempt(key, task, lane, this.#pool, this.#roughTime())
+    const attempt = new LocalAttempt(key, task, lane, this.#pool, this.#roughTime())
     this.#attempts.set(key, attempt)
     if (attempt.isolation === undefined) lane.queue.push(attempt)
     else this.#suspects.push(attempt)
     this.wake()
   }
 
-  #unqueue(attempt: Attempt): void {
+  #unqueue(attempt: LocalAttempt): void {
     if (attempt.isolation === undefined) attempt.lane.queue.remove(attempt)
     else this.#suspects.remove(attempt)
   }
@@ -254,7 +254,7 @@ export class LocalBroker implements Broker {
     this.#suspectTimer = setTimeout(look, Math.min(Math.ceil(next - now), 2 ** 31 - 1)).unref()
   }
 
-  #join(attempt: Attempt): void {
+  #join(attempt: LocalAttempt): void {
     attempt.join().then(
       () => {
         this.#suspects.release(attempt)
@@ -265,7 +265,7 @@ export class LocalBroker implements Broker {
     )
   }
 
-  #ended(attempt: Attempt): void {
+  #ended(attempt: LocalAttempt): void {
     if (attempt.isolation !== undefined) this.#suspects.release(attempt)
     if (this.#attempts.get(attempt.key) === attempt) this.#attempts.delete(attempt.key)
     else this.#cancelledRunning.delete(attempt)
@@ -282,15 +282,15 @@ interface Pool {
   readonly metrics: AttemptMetrics
   /** The last clock reading: each attempt of a run starts when the one before it ended. */
   time: number
-  ended(attempt: Attempt): void
+  ended(attempt: LocalAttempt): void
   /** The handler of an isolated task has begun. */
   begunAlone(): void
 }
 
 /** A task from its dispatch until its slot is released. */
-class Attempt implements Queued, Suspect, AttemptEvents {
+class LocalAttempt implements Queued, Suspect, AttemptEvents {
   readonly key: string
-  readonly lane: Lane<Attempt>
+  readonly lane: Lane<LocalAttempt>
   removed = false
   isRunning = false
   readonly #task: Task
@@ -312,7 +312,7 @@ class Attempt implements Queued, Suspect, AttemptEvents {
   /** When the handler began; NaN: it has not begun. */
   begunAt = Number.NaN
 
-  constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, receivedAt: number) {
+  constructor(key: string, task: Task, lane: Lane<LocalAttempt>, pool: Pool, receivedAt: number) {
     this.receivedAt = receivedAt
     this.#placedAt = task.provider === undefined ? 0 : pool.now()
     this.key = key

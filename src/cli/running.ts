@@ -49,10 +49,10 @@ export function checkEngineHeartbeat(): void {
   mustFit(["beat_seconds", beatSeconds], ["lease_seconds", leaseSeconds])
 }
 
-type Figure = readonly [name: string, seconds: number]
+type Interval = readonly [name: string, seconds: number]
 
 /** One heartbeat may be late. */
-function mustFit([beatName, beat]: Figure, [deathName, death]: Figure): void {
+function mustFit([beatName, beat]: Interval, [deathName, death]: Interval): void {
   if (beat > 0 && beat * 2 <= death) return
   throw new UmbraError(
     "E620",

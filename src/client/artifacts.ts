@@ -42,7 +42,7 @@ export interface ArtifactDownload {
   buffer(): Promise<ArrayBuffer>
 }
 
-export class Artifacts {
+export class RemoteArtifacts {
   readonly #http: Http
 
   constructor(http: Http) {

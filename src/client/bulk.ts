@@ -11,7 +11,7 @@ import type {
   Signalled,
 } from "./types.ts"
 
-export class Bulk {
+export class RemoteBulk {
   readonly #http: Http
 
   constructor(http: Http) {

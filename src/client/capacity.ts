@@ -52,7 +52,7 @@ export interface Webhook {
   readonly bytes: number
 }
 
-export class Capacity {
+export class RemoteCapacity {
   readonly #http: Http
 
   constructor(http: Http) {

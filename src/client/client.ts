@@ -6,13 +6,13 @@
  */
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Definition, Workflow } from "../definition/typed/builder.ts"
-import { Artifacts } from "./artifacts.ts"
-import { Bulk } from "./bulk.ts"
-import { Capacity } from "./capacity.ts"
+import { RemoteArtifacts } from "./artifacts.ts"
+import { RemoteBulk } from "./bulk.ts"
+import { RemoteCapacity } from "./capacity.ts"
 import { problemError, UmbraClientError } from "./error.ts"
 import { type Asked, type ConnectOptions, entries, Http, headerText, newKey, pages } from "./http.ts"
 import { RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
-import { Logs } from "./logs.ts"
+import { RemoteLogs } from "./logs.ts"
 import {
   type BulkAnswer,
   forkBody,
@@ -23,12 +23,12 @@ import {
   startBody,
   submissionBody,
 } from "./requests.ts"
-import { Schedules } from "./schedules.ts"
+import { RemoteSchedules } from "./schedules.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import type * as api from "./types.ts"
 import { waitForEnd } from "./wait.ts"
 import { jobEvents } from "./watch.ts"
-import { Sessions, Tokens, Workflows } from "./workflows.ts"
+import { RemoteSessions, RemoteTokens, RemoteWorkflows } from "./workflows.ts"
 
 /** The input may be left out if `{}` is a valid input. */
 type InputArguments<Input> =
@@ -53,31 +53,31 @@ export function connect(options: ConnectOptions): UmbraClient {
 
 export class UmbraClient {
   readonly url: string
-  readonly workflows: Workflows
-  readonly tokens: Tokens
+  readonly workflows: RemoteWorkflows
+  readonly tokens: RemoteTokens
   /** Logins in browsers. */
-  readonly sessions: Sessions
+  readonly sessions: RemoteSessions
   /** Commands to all jobs that match a filter. */
-  readonly bulk: Bulk
+  readonly bulk: RemoteBulk
   /** Workflows that start at times. */
-  readonly schedules: Schedules
-  readonly logs: Logs
-  readonly artifacts: Artifacts
+  readonly schedules: RemoteSchedules
+  readonly logs: RemoteLogs
+  readonly artifacts: RemoteArtifacts
   /** Workers, engines and providers of the server, for its operator. */
-  readonly capacity: Capacity
+  readonly capacity: RemoteCapacity
   readonly #http: Http
 
   constructor(options: ConnectOptions) {
     this.#http = new Http(options)
     this.url = this.#http.url
-    this.workflows = new Workflows(this.#http)
-    this.tokens = new Tokens(this.#http)
-    this.sessions = new Sessions(this.#http)
-    this.bulk = new Bulk(this.#http)
-    this.schedules = new Schedules(this.#http)
-    this.logs = new Logs(this.#http)
-    this.artifacts = new Artifacts(this.#http)
-    this.capacity = new Capacity(this.#http)
+    this.workflows = new RemoteWorkflows(this.#http)
+    this.tokens = new RemoteTokens(this.#http)
+    this.sessions = new RemoteSessions(this.#http)
+    this.bulk = new RemoteBulk(this.#http)
+    this.schedules = new RemoteSchedules(this.#http)
+    this.logs = new RemoteLogs(this.#http)
+    this.artifacts = new RemoteArtifacts(this.#http)
+    this.capacity = new RemoteCapacity(this.#http)
   }
 
   /**

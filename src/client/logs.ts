@@ -4,7 +4,7 @@ import { segment } from "./requests.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import type { LogFilter, LogLine, LogPage, LogStreamEvent, LogsOptions } from "./types.ts"
 
-export class Logs {
+export class RemoteLogs {
   readonly #http: Http
 
   constructor(http: Http) {

@@ -17,7 +17,7 @@ import type {
   Signalled,
 } from "./types.ts"
 
-export class Schedules {
+export class RemoteSchedules {
   readonly #http: Http
 
   constructor(http: Http) {

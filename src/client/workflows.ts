@@ -24,7 +24,7 @@ import type {
 /** A workflow made with the builder, a definition, or the text of a document: JSON, or YAML of at most 8 KiB. */
 export type WorkflowDocument = Workflow | Definition | string
 
-export class Workflows {
+export class RemoteWorkflows {
   readonly #http: Http
   /** The pushed content of an object and the result: it is pushed once, unless it has changed since. */
   readonly #pushed = new WeakMap<
@@ -191,7 +191,7 @@ const MOST_AT_ONCE = 1000
  * Logins of people in browsers: the server exchanges a token for a cookie, which scripts cannot read. For a page of the
  * server itself; connect with `headers: { "umbra-csrf": "1" }` and without a token.
  */
-export class Sessions {
+export class RemoteSessions {
   readonly #http: Http
 
   constructor(http: Http) {
@@ -214,7 +214,7 @@ export class Sessions {
 }
 
 /** API tokens of the server; needs the scope admin. */
-export class Tokens {
+export class RemoteTokens {
   readonly #http: Http
 
   constructor(http: Http) {

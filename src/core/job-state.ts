@@ -5,7 +5,7 @@ import type { Json } from "./json.ts"
 import type { Graph, RetryPolicy } from "./plan.ts"
 import type { Output } from "./state.ts"
 import type { JobStatus } from "./states.ts"
-import type { CountedBefore } from "./statistics/job-figures.ts"
+import type { CountedBefore } from "./statistics/job-metrics.ts"
 
 /** The state of a job, and what it keeps of the attempts of its nodes. */
 

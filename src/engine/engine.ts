@@ -10,7 +10,7 @@ import type { Clock } from "./clock.ts"
 import type { AppendLane } from "./commit/committer.ts"
 import type { OperationRows } from "./commit/operation-rows.ts"
 import type { MustFit } from "./dispatch/pipeline-needs.ts"
-import { Forks } from "./forks/forks.ts"
+import { ForkPreparation } from "./forks/forks.ts"
 import { jobPartition, newJobId } from "./ids.ts"
 import { EngineMetrics } from "./metrics.ts"
 import type { Queue } from "./owner/job-queue.ts"
@@ -29,12 +29,12 @@ import { ReasonCheck } from "./reason-check.ts"
 import { Recovery } from "./recovery/recovery.ts"
 import { type ArtifactSweeps, Retention } from "./recovery/retention.ts"
 import { Wakeups } from "./recovery/wakeups.ts"
-import { Commands } from "./remote/commands.ts"
+import { Commands, type JobCommand } from "./remote/commands.ts"
 import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
 import { lostTasks } from "./remote/live-overlay.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
-import { type FiredTick, Schedules } from "./schedules/schedules.ts"
+import { type FiredTick, FiringSchedules } from "./schedules/schedules.ts"
 import type { EngineSettings } from "./settings.ts"
 import { SingleFlight } from "./single-flight.ts"
 import { RollUps } from "./statistics/roll-ups.ts"
@@ -44,20 +44,20 @@ import { WorkflowPauses } from "./workflow-pauses.ts"
 const REFRESH_MS = 1000
 
 /** The engine of one process: owns partitions, recovers their jobs, and executes commands for them. */
-export class Engine implements OwnerEngine {
+export class Engine<B extends Broker = Broker> implements OwnerEngine {
   readonly id: string
   readonly plans: Plans
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner<B>
   readonly workers: Workers
   readonly commands: Commands
   /** Checks that no task is lost. */
   readonly reasons: ReasonCheck
   /** Workflows whose new jobs do not begin. */
   readonly pauses: WorkflowPauses
-  readonly schedules: Schedules
+  readonly schedules: FiringSchedules
   readonly metrics = new EngineMetrics()
   readonly #refreshes = new SingleFlight<void>()
-  readonly #parts: EngineParts
+  readonly #parts: EngineParts<B>
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
   readonly #family: Family
@@ -74,7 +74,7 @@ export class Engine implements OwnerEngine {
   #unlisten: (() => Promise<void>) | null = null
   #isClosing = false
 
-  constructor(parts: EngineParts) {
+  constructor(parts: EngineParts<B>) {
     const { journal, settings, clock, log } = parts
     this.#parts = parts
     this.id = `engine-${randomUUID().slice(0, 13)}`
@@ -87,7 +87,7 @@ export class Engine implements OwnerEngine {
     const { startsJobs = true } = parts
     const partitions = new ReadyPartitions(journal.capabilities.appendLanes)
     this.#partitions = partitions
-    this.owner = new PartitionOwner({
+    this.partitionOwner = new PartitionOwner({
       ...{ id: this.id, load, clock, settings, log, lease: this.#lease, metrics: this.metrics },
       ...{
         broker: parts.broker,
@@ -99,75 +99,107 @@ export class Engine implements OwnerEngine {
         startsJobs,
       },
     })
-    const { owner, plans } = this
+    const { partitionOwner, plans } = this
     this.workers = new Workers({
-      ...{ owner, engine: this.id, worker: parts.worker },
+      ...{ partitionOwner, engine: this.id, worker: parts.worker },
       takesPartitions: () => parts.takesPartitions && !this.#isClosing,
       deadMs: settings.workerDeadSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       now: () => clock.now(),
     })
-    this.#recovery = new Recovery({ ...load, owner, clock, log, startsJobs })
+    this.#recovery = new Recovery({ ...load, partitionOwner, clock, log, startsJobs })
     const claimExecution = parts.claimExecution ?? anyExecution
-    const forks = new Forks({ owner, load, clock, maxOutputBytes })
-    this.#executions = new ExecutionQueue({ owner, clock, log, claim: claimExecution })
+    const forks = new ForkPreparation({ partitionOwner, load, clock, maxOutputBytes })
+    this.#executions = new ExecutionQueue({ partitionOwner, clock, log, claim: claimExecution })
     this.#family = new Family({
-      ...{ journal, owner, plans, clock, settings, log, maxOutputBytes, claimExecution, forks },
+      ...{ journal, partitionOwner, plans, clock, settings, log, maxOutputBytes, claimExecution, forks },
       executions: this.#executions,
       mustFit: parts.mustFit ?? (() => {}),
       paused: (owner, name) => this.pauses.fields(owner, name),
     })
-    this.schedules = new Schedules({
-      ...{ journal, owner, partitions, plans, clock, settings, log, claimExecution, startsJobs },
-      mustFit: parts.mustFit ?? (() => {}),
-      paused: (tenant, name) => this.pauses.fields(tenant, name),
-      command: (jobId, command) => this.commands.command(jobId, command),
-      wakeAt: at => this.#wakeups.fireAt(at),
-      ...{ metrics: this.metrics, fired: fire => parts.observer.fired(fire) },
-    })
-    const { schedules } = this
-    this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, schedules, log })
     this.#inbox = new Inbox({
-      ...{ journal, owner, plans, log, claimExecution, family: this.#family, forks, now: () => clock.now() },
+      ...{
+        journal,
+        partitionOwner,
+        plans,
+        log,
+        claimExecution,
+        family: this.#family,
+        forks,
+        now: () => clock.now(),
+      },
     })
     this.#remoteEngines = new RemoteEngines({
       ...{ journal, clock, settings },
       takesPartitions: parts.takesPartitions,
     })
     this.commands = new Commands({
-      ...{ owner, partitions, remoteEngines: this.#remoteEngines, family: this.#family, forks, clock },
+      ...{
+        partitionOwner,
+        partitions,
+        remoteEngines: this.#remoteEngines,
+        family: this.#family,
+        forks,
+        clock,
+      },
       claimExecution,
       mustBeOpen: () => this.mustBeOpen(),
     })
+    const { commands } = this
+    const command = (jobId: string, given: JobCommand) => commands.command(jobId, given)
     this.pauses = new WorkflowPauses({
       ...{ journal, clock, log, owns: partition => partitions.owns(partition) },
-      command: (jobId, command) => this.commands.command(jobId, command),
+      command,
     })
+    const { pauses } = this
+    this.schedules = new FiringSchedules({
+      ...{ journal, partitionOwner, partitions, plans, clock, settings, log, claimExecution, startsJobs },
+      mustFit: parts.mustFit ?? (() => {}),
+      paused: (owner, name) => pauses.fields(owner, name),
+      command,
+      wakeAt: at => this.#wakeups.fireAt(at),
+      ...{ metrics: this.metrics, fired: fire => parts.observer.fired(fire) },
+    })
+    const { schedules } = this
+    this.#wakeups = new Wakeups({ clock, recovery: this.#recovery, partitions, schedules, log })
     this.reasons = new ReasonCheck({
-      ...{ clock, log, metrics: this.metrics, jobs: owner.jobs },
+      ...{ clock, log, metrics: this.metrics, jobs: partitionOwner.jobs },
       lost: job => {
-        const { taskLocations, broker } = owner
+        const { taskLocations, broker } = partitionOwner
         const lacks = parts.lacks ?? (needs => needs)
         const lost = lostTasks(job, { owner: taskLocations, broker, lacks, now: () => clock.now() })
         return lost.map(({ id }) => id)
       },
     })
     this.#retention = new Retention({
-      ...{ journal, owner, partitions, clock, log, artifacts: parts.artifacts ?? null },
+      ...{ journal, partitionOwner, partitions, clock, log, artifacts: parts.artifacts ?? null },
       retentionSeconds: settings.retentionSeconds,
       lineageRetentionSeconds: settings.lineageRetentionSeconds,
       retentionSweepSeconds: settings.retentionSweepSeconds,
       statisticsRetentionDays: settings.statisticsRetentionDays,
     })
-    this.#rollUps = new RollUps({ load, owner, clock, log, retentionSeconds: settings.retentionSeconds })
+    this.#rollUps = new RollUps({
+      load,
+      partitionOwner,
+      clock,
+      log,
+      retentionSeconds: settings.retentionSeconds,
+    })
     this.#sweep = new ProviderSweep({
-      ...{ journal, clock, log, partitions, owner, engine: this },
+      ...{ journal, clock, log, partitions, partitionOwner, engine: this },
       everyMs: settings.providerSweepSeconds * 1000,
       leaseMs: settings.slotLeaseSeconds * 1000,
       cancelTries: settings.cancelTries,
     })
     this.#ownership = new Ownership({
-      ...{ engine: this.id, journal, owner, partitions, recovery: this.#recovery, wakeups: this.#wakeups },
+      ...{
+        engine: this.id,
+        journal,
+        partitionOwner,
+        partitions,
+        recovery: this.#recovery,
+        wakeups: this.#wakeups,
+      },
       ...{ inbox: this.#inbox, retention: this.#retention, sweep: this.#sweep, reasons: this.reasons, log },
       rollUps: this.#rollUps,
       leaseMs: settings.leaseSeconds * 1000,
@@ -176,7 +208,7 @@ export class Engine implements OwnerEngine {
       drainMs: settings.drainSeconds * 1000,
       observer: parts.observer,
     })
-    for (const lane of this.owner.committer.lanes) void this.#performAll(lane)
+    for (const lane of this.partitionOwner.committer.lanes) void this.#performAll(lane)
   }
 
   /** S7: takes its partitions, recovers their jobs, then starts the loops. */
@@ -210,15 +242,15 @@ export class Engine implements OwnerEngine {
   /** Handles the rows of a heartbeat. */
   #receive(heartbeat: Heartbeat, sentAt: number): void {
     // After a long outage the next try may be 30 s away.
-    if (!this.owner.store.isAvailable) this.owner.committer.retryNow()
+    if (!this.partitionOwner.store.isAvailable) this.partitionOwner.committer.retryNow()
     this.workers.receive(heartbeat)
     this.#remoteEngines.known.receive(heartbeat)
     if (!this.#parts.takesPartitions) return
     this.#ownership.receive(heartbeat)
     this.#lease.renew(sentAt)
     this.schedules.next(heartbeat.nextFireAt ?? null)
-    this.owner.broker.remote?.resume()
-    this.owner.queue.wake()
+    this.partitionOwner.broker.remote?.resume()
+    this.partitionOwner.queue.wake()
   }
 
   inboxChanged(partitions: readonly number[]): void {
@@ -227,7 +259,7 @@ export class Engine implements OwnerEngine {
 
   capacity(): number {
     let places = this.#parts.worker().concurrency
-    for (const { concurrency } of this.owner.broker.remote?.live ?? []) places += concurrency
+    for (const { concurrency } of this.partitionOwner.broker.remote?.live ?? []) places += concurrency
     return places
   }
 
@@ -267,7 +299,7 @@ export class Engine implements OwnerEngine {
   async whenWorkersKnown(patienceMs: number): Promise<void> {
     const engines =
       this.#heartbeat === null ? undefined : this.#remoteEngines.known.whenFirstHeartbeat(patienceMs)
-    await Promise.all([engines, this.owner.broker.remote?.whenKnown(patienceMs)])
+    await Promise.all([engines, this.partitionOwner.broker.remote?.whenKnown(patienceMs)])
   }
 
   /** Reads the live workers again. Gives up after a second: the store or Redis may be unavailable. */
@@ -276,9 +308,14 @@ export class Engine implements OwnerEngine {
       const engines =
         this.#heartbeat === null ? undefined : this.#remoteEngines.known.whenNextHeartbeat(REFRESH_MS)
       this.beatNow()
-      const workers = this.owner.broker.remote?.refresh()
+      const workers = this.partitionOwner.broker.remote?.refresh()
       await Promise.race([Promise.all([engines, workers]), delay(REFRESH_MS, undefined, { ref: false })])
     })
+  }
+
+  /** The number of jobs in memory. */
+  get liveJobs(): number {
+    return this.partitionOwner.jobs.size
   }
 
   get ownedPartitions(): number {
@@ -288,7 +325,7 @@ export class Engine implements OwnerEngine {
   /** Can it take work? The database answers, and there are partitions for new jobs. */
   get isReady(): boolean {
     const isShort = this.#parts.takesPartitions && this.#ownership.isShort
-    return this.owner.store.isAvailable && !this.#isClosing && !isShort
+    return this.partitionOwner.store.isAvailable && !this.#isClosing && !isShort
   }
 
   /** Is there a partition for new jobs, here or in another process? */
@@ -337,18 +374,18 @@ export class Engine implements OwnerEngine {
 
   /** It owns the job's partition, and is still loading its jobs. */
   isStarting(jobId: string): boolean {
-    return this.owner.owned.has(jobPartition(jobId)) && !this.owns(jobId)
+    return this.partitionOwner.owned.has(jobPartition(jobId)) && !this.owns(jobId)
   }
 
   live(jobId: string): LiveJob | undefined {
-    return this.owner.jobs.get(jobId)
+    return this.partitionOwner.jobs.get(jobId)
   }
 
   /** Stops taking work, waits for running handlers, and hands over. */
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
-    this.owner.taskLocations.stopping()
+    this.partitionOwner.taskLocations.stopping()
     // This heartbeat announces that this engine takes no more partitions.
     this.#heartbeat?.beatNow()
     this.#remoteEngines.known.stop()
@@ -358,29 +395,32 @@ export class Engine implements OwnerEngine {
     await this.schedules.stop()
     await this.#sweep.stop()
     this.#executions.stop()
-    await this.owner.queue.stop()
+    await this.partitionOwner.queue.stop()
     await this.#wakeups.stop()
-    if (this.owner.store.isAvailable) await this.#rollUps.flush()
+    if (this.partitionOwner.store.isAvailable) await this.#rollUps.flush()
     const leaving = this.#handOverIdle()
-    await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
+    await this.partitionOwner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await leaving
-    this.owner.handover.handOverAll()
+    this.partitionOwner.handover.handOverAll()
     // Reports of aborted runs, which may have to load their job.
-    const { store, pendingDecisions } = this.owner
+    const { store, pendingDecisions } = this.partitionOwner
     await Promise.race([pendingDecisions.whenAllDecided(), store.whenUnavailable()])
     // Results that arrive while draining become durable, unless the database is unavailable.
-    await Promise.race([this.owner.committer.whenIdle(), this.owner.store.whenUnavailable()])
-    await this.#rollUps.close(this.owner.store.isAvailable)
+    await Promise.race([
+      this.partitionOwner.committer.whenIdle(),
+      this.partitionOwner.store.whenUnavailable(),
+    ])
+    await this.#rollUps.close(this.partitionOwner.store.isAvailable)
     await this.#heartbeat?.stop()
     await this.#unlisten?.()
-    this.owner.stop()
-    if (this.owner.store.isAvailable)
+    this.partitionOwner.stop()
+    if (this.partitionOwner.store.isAvailable)
       await this.#ownership.release().catch(error => this.#logReleaseError(error))
   }
 
   /** Hands idle partitions to their next owner while running handlers still end. */
   async #handOverIdle(): Promise<void> {
-    if (!this.owner.store.isAvailable || this.#parts.journal.capabilities.exclusive) return
+    if (!this.partitionOwner.store.isAvailable || this.#parts.journal.capabilities.exclusive) return
     await this.#ownership.leave().catch(error => this.#logReleaseError(error))
   }
 
@@ -395,7 +435,7 @@ export class Engine implements OwnerEngine {
   /** Performs what follows from the batches of this lane, each as soon as it is durable. */
   async #performAll(lane: AppendLane): Promise<void> {
     for (let next = await lane.next(); next !== null; next = await lane.next()) {
-      this.owner.perform(lane, next)
+      this.partitionOwner.perform(lane, next)
       this.#rollUps.add(next)
       const { batch, fenced, refused } = next
       for (const partition of fenced) this.#partitions.remove(partition)
@@ -411,7 +451,7 @@ export class Engine implements OwnerEngine {
   #operations({ begun, left, freed }: OperationRows): void {
     for (const operation of begun)
       if (operation.unseen === undefined) this.#sweep.begun(operation)
-      else this.owner.external.leftSubmissions.recorded(operation)
+      else this.partitionOwner.external.leftSubmissions.recorded(operation)
     if (freed.size > 0) this.#sweep.freed(freed)
     const isCancelled = left.some(({ operation }) => operation === "cancel")
     if (isCancelled || begun.some(({ cancelAt }) => cancelAt !== null)) this.#sweep.abandoned()
@@ -419,14 +459,14 @@ export class Engine implements OwnerEngine {
 }
 
 /** The dependencies of an engine. */
-export interface EngineParts {
+export interface EngineParts<B extends Broker = Broker> {
   readonly journal: Journal
   /** Where the heartbeat thread can open the journal again; null: heartbeats are sent from this thread. */
   readonly location: string | null
   readonly settings: EngineSettings
   readonly clock: Clock
   readonly log: Log
-  readonly broker: (host: BrokerHost) => Broker
+  readonly broker: (host: BrokerHost) => B
   readonly observer: EngineObserver
   /** The description of this process's worker that other processes see. */
   readonly worker: () => WorkerFacts

@@ -3,7 +3,7 @@ import { type JobState, nodeStatuses } from "../core/state.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import { shownStatus as shownNodeStatus } from "../core/view/view.ts"
 import type { FireRow } from "../journal/port/schedules.ts"
-import { Histogram, secondsBounds } from "../metrics.ts"
+import { MetricHistogram, secondsBounds } from "../metrics.ts"
 import { type LiveJob, runningAttempts } from "./owner/live-job.ts"
 import { shownStatus } from "./owner/snapshot.ts"
 
@@ -16,16 +16,16 @@ export class EngineMetrics {
   jobsWithoutReason = 0
   readonly jobsEnded = new Map<JobStatus, number>()
   /** From submission, or the start time of a delayed job, to end. */
-  readonly jobSeconds = new Histogram([...secondsBounds, 300, 1800, 7200])
+  readonly jobSeconds = new MetricHistogram([...secondsBounds, 300, 1800, 7200])
   /** Facts of one append. */
-  readonly appendFacts = new Histogram([1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000])
+  readonly appendFacts = new MetricHistogram([1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000])
   /** From sending an append to its result. */
-  readonly appendSeconds = new Histogram(secondsBounds)
+  readonly appendSeconds = new MetricHistogram(secondsBounds)
 
   /** Ticks, runs and backfills of schedules, by kind and outcome. */
   readonly fires = new Map<string, number>()
   /** From the time at which a tick is to fire until its job is stored; not of ticks that waited for another job. */
-  readonly fireSeconds = new Histogram([...secondsBounds, 300, 1800, 7200])
+  readonly fireSeconds = new MetricHistogram([...secondsBounds, 300, 1800, 7200])
 
   fired({ kind, outcome, count }: Pick<FireRow, "kind" | "outcome" | "count">): void {
     const labels = `${kind.split(":")[0]} ${outcome}`

@@ -64,7 +64,7 @@ interface Waiter {
 
 export interface ExecutionQueueParts {
   readonly claim: ClaimExecution
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly clock: Clock
   readonly log: Log
 }
@@ -136,14 +136,14 @@ export class ExecutionQueue {
     const [first] = this.#waiting
     if (first === undefined) return false
     const [key, waiter] = first
-    const { claim, owner, clock } = this.#parts
+    const { claim, partitionOwner, clock } = this.#parts
     const releasePlace = await claim(waiter.childId, waiter.endedAt)
     if (this.#waiting.get(key) === waiter) this.#waiting.delete(key)
-    const isHere = owner.owned.has(jobPartition(waiter.jobId))
+    const isHere = partitionOwner.owned.has(jobPartition(waiter.jobId))
     const isDispatched = isHere
-      ? await owner.withJob(waiter.jobId, job => {
+      ? await partitionOwner.withJob(waiter.jobId, job => {
           if (!waits(job, waiter.at)) return false
-          owner.dispatchNow(job, waiter.at, clock.now())
+          partitionOwner.dispatchNow(job, waiter.at, clock.now())
           return true
         })
       : false

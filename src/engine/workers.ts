@@ -42,7 +42,7 @@ export class Workers {
 
   /** Cheap: needs no query. */
   get counts(): WorkerCounts {
-    const { remote } = this.#parts.owner.broker
+    const { remote } = this.#parts.partitionOwner.broker
     const { others, dead } = this.#otherProcesses()
     const live = this.#own() + others.length - dead
     if (remote === undefined) return { live, dead }
@@ -54,9 +54,15 @@ export class Workers {
   }
 
   list(): WorkerView[] {
-    const { engine, worker, owner, now } = this.#parts
+    const { engine, worker, partitionOwner, now } = this.#parts
     const description = { ...ownIdentity(), worker: worker() }
-    const own = workerView({ engine, description, beat: now(), partitions: owner.owned.size, isLive: true })
+    const own = workerView({
+      engine,
+      description,
+      beat: now(),
+      partitions: partitionOwner.owned.size,
+      isLive: true,
+    })
     return [
       ...(description.worker.handlers.length === 0 ? [] : [own]),
       ...this.#otherProcesses().others,
@@ -66,9 +72,9 @@ export class Workers {
 
   /** The processes that own partitions or may, this one first, according to the last heartbeat. */
   engines(): EnginesView {
-    const { engine, worker, owner, now, takesPartitions: takes } = this.#parts
+    const { engine, worker, partitionOwner, now, takesPartitions: takes } = this.#parts
     const description = { ...ownIdentity(), worker: worker() }
-    const own = [...owner.owned.keys()]
+    const own = [...partitionOwner.owned.keys()]
     const process = { engine, description, beat: now(), partitions: own.length, isLive: true }
     const engines = [
       ...(own.length > 0 || takes() ? [engineView(workerView(process), own)] : []),
@@ -84,7 +90,11 @@ export class Workers {
   }
 
   #remote(): WorkerView[] {
-    const { live, dead, outdated } = this.#parts.owner.broker.remote ?? { live: [], dead: [], outdated: [] }
+    const { live, dead, outdated } = this.#parts.partitionOwner.broker.remote ?? {
+      live: [],
+      dead: [],
+      outdated: [],
+    }
     return [
       ...live.map(worker => remoteView(worker, "live")),
       ...dead.map(worker => remoteView(worker, "dead")),
@@ -111,7 +121,7 @@ export class Workers {
 interface WorkersParts {
   readonly engine: string
   readonly worker: () => WorkerFacts
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly takesPartitions: () => boolean
   readonly deadMs: number
   readonly beatMs: number

@@ -49,11 +49,11 @@ export interface Percentiles {
 
 /** By kind of usage. */
 export interface UsageStatistics {
-  readonly [key: string]: UsageFigures
+  readonly [key: string]: UsageSummary
 }
 
 /** Percentiles are of those that completed and reported it, within 5 %; null: no data. */
-export interface UsageFigures extends Readonly<Record<keyof Percentiles, number | null>> {
+export interface UsageSummary extends Readonly<Record<keyof Percentiles, number | null>> {
   readonly total: number
   /** Per job, or per run of the node, however it ended. */
   readonly mean: number
@@ -270,11 +270,11 @@ function percentiles(histogram: Histogram): Percentiles | null {
 function usageStatistics({ usage }: Totals, runs: number): UsageStatistics | null {
   if (usage.size === 0) return null
   const none = { p50: null, p90: null, p95: null, p99: null }
-  const figures = ({ sum, histogram }: UsageTotals): UsageFigures => ({
+  const summary = ({ sum, histogram }: UsageTotals): UsageSummary => ({
     ...{ total: sum, mean: sum / Math.max(1, runs) },
     ...((histogram && percentiles(histogram)) ?? none),
   })
-  return Object.fromEntries([...usage].map(([key, totals]) => [key, figures(totals)]))
+  return Object.fromEntries([...usage].map(([key, totals]) => [key, summary(totals)]))
 }
 
 function slowestPath(plan: Plan, nodes: readonly NodeStatistics[]): CriticalNode[] {

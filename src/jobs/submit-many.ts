@@ -123,7 +123,7 @@ export class BulkSubmission {
   async submit(entries: Iterable<NewSubmission>): Promise<Accepted[]> {
     const { engine } = this.#parts
     await engine.whenReady()
-    const ended = engine.owner.queue.bulkBegan()
+    const ended = engine.partitionOwner.queue.bulkBegan()
     try {
       return await this.#submitAll(entries)
     } finally {

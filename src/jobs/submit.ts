@@ -364,7 +364,7 @@ export class Submissions {
   /** For a job that another process has just submitted here, answers once it is durable: it is not visible before. */
   async #exists(id: string): Promise<boolean> {
     if (this.#parts.engine.live(id) === undefined) return (await this.#parts.journal.readJob(id)) !== null
-    await this.#parts.engine.owner.withJob(id, () => {})
+    await this.#parts.engine.partitionOwner.withJob(id, () => {})
     return true
   }
 }

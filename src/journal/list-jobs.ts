@@ -92,8 +92,8 @@ export async function listJobs(
   if (filter.limit === 0 || statuses.length === 0) return END
   const { ids, ...limits } = bound
   if (ids !== undefined) return listThese(store, filter, ids)
-  const walk = new Walk(store, filter, { ...USUAL_BOUND, ...limits })
-  return walk.page(await bucketSets(store, filter, statuses))
+  const search = new JobSearch(store, filter, { ...USUAL_BOUND, ...limits })
+  return search.page(await bucketSets(store, filter, statuses))
 }
 
 /** Those of the given jobs that match, in one reading. */
@@ -107,7 +107,7 @@ async function listThese(store: ListedStore, filter: JobFilter, ids: readonly st
 
 const END: JobPage = { jobs: [], next: null, scannedTo: null, complete: true }
 
-class Walk {
+class JobSearch {
   readonly #store: ListedStore
   readonly #filter: JobFilter
   readonly #words: readonly string[]

@@ -39,7 +39,7 @@ export async function walkLineage(
 ): Promise<LineageView> {
   const start = { source: source, ...messageKey(source.plan, name) }
   const bounds = { limit, depth, width, from }
-  const [message] = await new Walk(open, bounds, Number.POSITIVE_INFINITY).read([start])
+  const [message] = await new LineageWalk(open, bounds, Number.POSITIVE_INFINITY).read([start])
   if (message === undefined) {
     // The job may have been submitted only a moment ago.
     if (!source.hasEnded) return { message: null, inputs: [], outputs: [], is_cut: false }
@@ -48,9 +48,9 @@ export async function walkLineage(
       `Job ${source.jobId} has no message ${name}, or its lineage has been removed.`,
     )
   }
-  const up = new Walk(open, bounds)
+  const up = new LineageWalk(open, bounds)
   const inputs = direction === "outputs" ? [] : await up.follow(message, known => up.findInputs(known))
-  const down = new Walk(open, bounds)
+  const down = new LineageWalk(open, bounds)
   const outputs = direction === "inputs" ? [] : await down.follow(message, known => down.findOutputs(known))
   return {
     message: messageView(message),
@@ -67,7 +67,7 @@ interface Bounds {
   readonly from: number
 }
 
-class Walk {
+class LineageWalk {
   readonly #open: OpenSource
   readonly #bounds: Bounds
   readonly #bodyCharacters: number

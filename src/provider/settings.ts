@@ -1,4 +1,4 @@
-/** The figures of external work that a provider does not set itself (S10). */
+/** The settings of external work that a provider does not set itself (S10). */
 import {
   amount,
   type Setting,

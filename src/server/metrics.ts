@@ -6,7 +6,7 @@
 import type { FastifyInstance } from "fastify"
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client"
 import { valueIn } from "../core/maps.ts"
-import { Histogram, secondsBounds } from "../metrics.ts"
+import { MetricHistogram, secondsBounds } from "../metrics.ts"
 import type { RouteMetrics } from "../pipeline/metrics.ts"
 import type { Umbra } from "../umbra.ts"
 import type { Streams } from "./streams.ts"
@@ -148,13 +148,13 @@ function exposeStore(metrics: Metrics, umbra: Umbra, taken: Taken): void {
 }
 
 function exposeRequests(metrics: Metrics, app: FastifyInstance): void {
-  const requests = new Map<string, readonly [seconds: Histogram, labels: Labels]>()
+  const requests = new Map<string, readonly [seconds: MetricHistogram, labels: Labels]>()
   app.addHook("onResponse", (request, reply, done) => {
     const { method } = request
     const route = request.route?.url ?? "none"
     const key = `${method} ${reply.statusCode} ${route}`
     const labels = () => ({ method, route, status: String(reply.statusCode) })
-    const [seconds] = valueIn(requests, key, () => [new Histogram(secondsBounds), labels()])
+    const [seconds] = valueIn(requests, key, () => [new MetricHistogram(secondsBounds), labels()])
     seconds.add(reply.elapsedTime / 1000)
     done()
   })
@@ -181,7 +181,7 @@ class Metrics {
     this.#expose("counter", name, help, read)
   }
 
-  histogram(name: string, help: string, read: () => (readonly [Histogram, Labels?])[]): void {
+  histogram(name: string, help: string, read: () => (readonly [MetricHistogram, Labels?])[]): void {
     this.#expose("histogram", name, help, () => read().flatMap(found => buckets(name, ...found)))
   }
 
@@ -195,7 +195,7 @@ class Metrics {
   }
 }
 
-function buckets(name: string, { bounds, counts, sum }: Histogram, labels: Labels = {}): Value[] {
+function buckets(name: string, { bounds, counts, sum }: MetricHistogram, labels: Labels = {}): Value[] {
   let count = 0
   const found = [...counts].map((own, index) => {
     count += own

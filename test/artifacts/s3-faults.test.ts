@@ -191,7 +191,7 @@ describe("faults between the store and the server", () => {
   })
 })
 
-describe("what people are told", () => {
+describe("messages for people", () => {
   const attempt = async (environment: Record<string, string>, location = bucket.location) => {
     const store = new S3Store(readLocation(location, { ...bucket.environment, ...environment }), {
       tries: 2,
@@ -209,12 +209,12 @@ describe("what people are told", () => {
   ])("with %o it is %s", async (environment, code, message) => {
     const error = await attempt(environment)
     expect(error).toMatchObject({ code, message: expect.stringContaining(message) })
-    const said = inspect(error, { depth: 10, showHidden: true })
+    const text = inspect(error, { depth: 10, showHidden: true })
     const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY } = { ...bucket.environment, ...environment } as Record<
       string,
       string
     >
-    for (const secret of [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]) expect(said).not.toContain(secret)
+    for (const secret of [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY]) expect(text).not.toContain(secret)
   })
 
   it("names a bucket that does not exist, and how to create or choose one", async () => {
@@ -226,7 +226,7 @@ describe("what people are told", () => {
 })
 
 describe("URLs for clients", () => {
-  it("let anybody read one key for a while, as a download with its name and type", async () => {
+  it("give read access to one key for a limited time, as a download with its name and type", async () => {
     const store = bucket.store()
     onTestFinished(() => store.close())
     const bytes = pattern(1_000)

@@ -203,7 +203,7 @@ describe("put of ctx.artifacts with a URL", () => {
   })
 })
 
-describe("a part of the content that nobody asked for", () => {
+describe("a part of the content that was not requested", () => {
   const put = defineHandler({
     name: "put_url",
     run: (config, ctx) => ctx.artifacts.put("x", new URL((config as { url: string }).url)),
@@ -227,7 +227,7 @@ describe("a part of the content that nobody asked for", () => {
       }
   })
 
-  it("is stored if the node asks for it", async () => {
+  it("is stored if the node requests it", async () => {
     const { url } = await parts()
     const config = { url: `${url}/206`, headers: { Range: "bytes=0-9" } }
     expect((await ran("store_media", config)).output).toMatchObject({ artifact: sha256(png) })
@@ -280,7 +280,7 @@ describe("save_as of call_external_service", () => {
     expect((await content(output.body)).equals(rows)).toBe(true)
   })
 
-  it("does not believe that content is media", async () => {
+  it("does not treat content as media without a check", async () => {
     const server = await service((_, response) =>
       response.setHeader("content-type", "image/png").end("<script>"),
     )

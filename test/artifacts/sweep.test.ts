@@ -132,7 +132,7 @@ describe.each(["SQLite", "PostgreSQL"])("content that nothing refers to, on %s",
     expect(files()).toEqual([])
   })
 
-  it("stays readable for whoever puts it while it is swept", async () => {
+  it("stays readable for a process that puts it while it is swept", async () => {
     const { artifacts, clock, files } = await stage(kind, true)
     // A day passes with every step, and a sweep runs all the time: what a put has returned is always there.
     let isOver = false

@@ -44,7 +44,7 @@ it("what an aborted attempt used on a worker elsewhere counts", async () => {
   expect(await job.status()).toMatchObject({ status: "CANCELLED", usage: { tokens: 4 } })
 })
 
-it("a worker elsewhere is told why its attempt is aborted", async () => {
+it("a remote worker gets the reason why its attempt is aborted", async () => {
   const stage = new FleetStage()
   const held = gate()
   const umbra = await stage.engine()
@@ -126,8 +126,8 @@ describe("an attempt that is aborted before its worker has reported that it bega
     // The way of the report counts as a delay of the start, which is never before the true one. Times are whole milliseconds.
     expect(started_at).toBeGreaterThanOrEqual(begunAt() - 1)
     expect(started_at).toBeLessThanOrEqual(ended_at!)
-    const told = events.filter(({ type }) => type === "node.running" || type === "attempt.aborted")
-    expect(told.map(({ at, payload }) => payload.started_at ?? at)).toContain(started_at)
+    const received = events.filter(({ type }) => type === "node.running" || type === "attempt.aborted")
+    expect(received.map(({ at, payload }) => payload.started_at ?? at)).toContain(started_at)
   })
 
   it("is shown when a sibling fails", async () => {

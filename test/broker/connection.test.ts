@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto"
 import { createServer, type Socket } from "node:net"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { freePort } from "../../scripts/services/port.ts"
-import { Connection, checkRedisUrl } from "../../src/broker/redis/client/connection.ts"
+import { checkRedisUrl, RedisConnection } from "../../src/broker/redis/client/connection.ts"
 import { Link } from "../../src/broker/redis/client/link.ts"
 import { logTo } from "../../src/log.ts"
 import { until } from "../engine/stage.ts"
@@ -16,13 +16,13 @@ async function serverOf(answer: (command: string) => string | null): Promise<str
     socket.setEncoding("utf8").on("error", () => {})
     socket.on("data", text => {
       for (const command of String(text).split(/(?=\*\d+\r\n\$)/)) {
-        const said = answer(
+        const reply = answer(
           command
             .split("\r\n")
             .filter((_, at) => at > 0 && at % 2 === 0)
             .join(" "),
         )
-        if (said !== null) socket.write(said)
+        if (reply !== null) socket.write(reply)
       }
     })
   })
@@ -36,8 +36,8 @@ async function serverOf(answer: (command: string) => string | null): Promise<str
 }
 
 function linkTo(url: string) {
-  const told: string[] = []
-  const log = logTo((level, { error }, message) => told.push(`${level} ${message}: ${error}`))
+  const messages: string[] = []
+  const log = logTo((level, { error }, message) => messages.push(`${level} ${message}: ${error}`))
   const link = new Link({
     url,
     prefix: "test",
@@ -50,35 +50,35 @@ function linkTo(url: string) {
     down: () => {},
   })
   onTestFinished(() => link.close())
-  return { link, told }
+  return { link, messages }
 }
 
-it("S10 the operator is told why Redis cannot be used, once for each reason, and never the password", async () => {
+it("S10 the log has the reason why Redis cannot be used, once for each reason, and never the password", async () => {
   const answers = ["-LOADING dataset in memory\r\n", "-WRONGPASS invalid username-password pair\r\n"]
   let tries = 0
   const url = await serverOf(() => answers[Math.min(1, Math.floor(tries++ / 2))]!)
-  const { told } = linkTo(url.replace("redis://", "redis://user:secret-word@"))
+  const { messages } = linkTo(url.replace("redis://", "redis://user:secret-word@"))
   await until("it has tried often", () => tries > 5)
-  expect(told).toHaveLength(2)
-  expect(told[0]).toContain("LOADING")
-  expect(told[1]).toContain("WRONGPASS")
-  expect(told.join()).not.toContain("secret-word")
+  expect(messages).toHaveLength(2)
+  expect(messages[0]).toContain("LOADING")
+  expect(messages[1]).toContain("WRONGPASS")
+  expect(messages.join()).not.toContain("secret-word")
 })
 
-it("S10 nobody there: the reason is told", async () => {
-  const { told } = linkTo(`redis://127.0.0.1:${await freePort()}`)
-  await until("it is told", () => told.length > 0)
-  expect(told[0]).toContain("ECONNREFUSED")
+it("S10 no server on the port: the reason is logged", async () => {
+  const { messages } = linkTo(`redis://127.0.0.1:${await freePort()}`)
+  await until("it is told", () => messages.length > 0)
+  expect(messages[0]).toContain("ECONNREFUSED")
 })
 
-it("S6 a connection that only listens ends when nobody is there to be heard", async () => {
+it("S6 a connection that only listens ends when the server no longer answers", async () => {
   let isSilent = false
   const url = await serverOf(command => {
     if (isSilent) return null
     if (command.startsWith("SUBSCRIBE")) return "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
     return "+PONG\r\n"
   })
-  const connection = await Connection.open({ url, answerMs: 200 })
+  const connection = await RedisConnection.open({ url, answerMs: 200 })
   await connection.subscribe("c", () => {})
   isSilent = true
   expect(await connection.ended).toContain("No reply")
@@ -91,7 +91,7 @@ it("S6 a connection that only listens stays while it is answered", async () => {
     pings += 1
     return pings === 1 ? "+PONG\r\n" : "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
   })
-  const connection = await Connection.open({ url, answerMs: 100 })
+  const connection = await RedisConnection.open({ url, answerMs: 100 })
   let isOver = false
   void connection.ended.then(() => {
     isOver = true
@@ -109,7 +109,7 @@ describe("S6 a process that stood still longer than it waits for answers", () =>
   const standStill = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3000)
 
   it("reads what has come meanwhile before it says that nothing came", async () => {
-    const connection = await Connection.open({ url, answerMs })
+    const connection = await RedisConnection.open({ url, answerMs })
     onTestFinished(() => connection.close())
     const answer = connection.send(["PING"])
     await new Promise(setImmediate)
@@ -117,18 +117,18 @@ describe("S6 a process that stood still longer than it waits for answers", () =>
     expect(await answer).toBe("PONG")
   })
 
-  it("does not count the time in which it asked nothing", async () => {
-    const connection = await Connection.open({ url, answerMs })
+  it("does not count the time without a command", async () => {
+    const connection = await RedisConnection.open({ url, answerMs })
     onTestFinished(() => connection.close())
     let isOver = false
     void connection.ended.then(() => {
       isOver = true
     })
-    let heard = 0
-    await connection.subscribe(`standing-still-${randomUUID()}`, () => heard++)
+    let received = 0
+    await connection.subscribe(`standing-still-${randomUUID()}`, () => received++)
     standStill()
     await new Promise(resolve => setTimeout(resolve, 1.2 * answerMs))
-    expect([isOver, heard]).toEqual([false, 0])
+    expect([isOver, received]).toEqual([false, 0])
   })
 })
 
@@ -145,11 +145,11 @@ it("S6 a Redis that became a replica is left, and not used as long as it is one"
     }
     return command.startsWith("SET") && isReplica ? "-READONLY You can't write\r\n" : "+OK\r\n"
   })
-  const { link, told } = linkTo(url)
+  const { link, messages } = linkTo(url)
   await until("it is there", () => link.keys !== null)
   isReplica = true
   await expect(link.send(["SET", "a", "b"])).rejects.toThrow("READONLY")
-  await until("it says why it waits", () => told.some(line => line.includes("is a replica")))
+  await until("it says why it waits", () => messages.some(line => line.includes("is a replica")))
   expect(link.keys).toBeNull()
   isReplica = false
   await until("it is back", () => link.keys !== null)

@@ -9,7 +9,7 @@ function inDatabase(number: number): FleetStage {
   return new FleetStage(address.href)
 }
 
-it("S7 fleets in two databases of one Redis do not hear each other, whoever has had more owners", async () => {
+it("S7 fleets in two databases of one Redis do not receive each other's messages, whichever has higher epochs", async () => {
   const young = inDatabase(1)
   const old = inDatabase(2)
   Object.assign(old.redis, { prefix: young.redis.prefix })

@@ -7,7 +7,7 @@ import { TickClock } from "./stalls.ts"
 const one = flow([{ id: "a", handler: "gate" }])
 
 describe("engines come and go, workers stay", () => {
-  it("S6 S7 a task that a worker has in hand is adopted by the next owner, and not begun again", async () => {
+  it("S6 S7 a task that a worker has in flight is adopted by the next owner, and not begun again", async () => {
     const stage = new FleetStage()
     const first = await stage.engine()
     const slow = gate()
@@ -25,7 +25,7 @@ describe("engines come and go, workers stay", () => {
     expect((await second.node(job.id, "a")).attempt).toBe(1)
   })
 
-  it("S7 a result that came while nobody owned its job is read by the next owner", async () => {
+  it("S7 a result that arrived while no engine owned its job is read by the next owner", async () => {
     const stage = new FleetStage()
     const first = await stage.engine()
     const slow = gate()
@@ -41,7 +41,7 @@ describe("engines come and go, workers stay", () => {
     expect(slow.entered).toHaveLength(1)
   })
 
-  it("S7 tasks that nobody has in hand begin again under the next owner", async () => {
+  it("S7 tasks that no worker holds begin again under the next owner", async () => {
     const stage = new FleetStage()
     const slow = gate()
     const first = await stage.engine({
@@ -128,7 +128,7 @@ describe("engines come and go, workers stay", () => {
 })
 
 describe("workers come and go", () => {
-  it("S5 one that stops gives back what it has not begun, at once", async () => {
+  it("S5 one that stops returns what it has not begun, at once", async () => {
     const stage = new FleetStage()
     const umbra = await stage.engine()
     const slow = gate()
@@ -225,7 +225,7 @@ it("a workflow is checked with the handlers of a worker that registered a moment
 })
 
 describe("engines that are replaced and do not know", () => {
-  it("S7 what workers have in hand goes on for the successor", async () => {
+  it("S7 what workers have in flight continues for the successor", async () => {
     const stage = new FleetStage()
     const slow = gate()
     const first = await stage.engine()

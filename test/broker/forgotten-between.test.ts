@@ -46,7 +46,7 @@ async function wayTo(redis: PrivateRedis) {
 const one = flow([{ id: "a", handler: "gate" }])
 const unhurried = { workerDeadSeconds: 3600, rosterSeconds: 0.05, answerSeconds: 10 }
 
-it("S6 while a worker beats: it is not dead for that, and what it runs goes on", async () => {
+it("S6 while a worker sends heartbeats: it is not dead for that, and what it runs continues", async () => {
   const way = await wayTo(await PrivateRedis.start())
   const stage = new FleetStage(way.url, { ...unhurried, workerBeatSeconds: 0.1 })
   const umbra = await stage.engine()
@@ -64,11 +64,11 @@ it("S6 while a worker beats: it is not dead for that, and what it runs goes on",
   expect([slow.entered.length, signal.aborted, worker.id]).toEqual([1, false, id])
 })
 
-it("S6 while an engine looks who lives: nobody is dead for that", async () => {
+it("S6 while an engine checks which workers are alive: no worker counts as dead because of it", async () => {
   const way = await wayTo(await PrivateRedis.start())
   // Beats once, and has no room: it does not notice, and so does not say that it is there.
   const stage = new FleetStage(way.url, { ...unhurried, workerBeatSeconds: 1800 })
-  const { log, said } = collectLog()
+  const { log, hasLogged } = collectLog()
   const umbra = await stage.engine({ log })
   const slow = gate()
   stage.worker({ handlers: [slow.handler], worker: { concurrency: 1 }, redis: { prefetch: 0 } })
@@ -76,7 +76,7 @@ it("S6 while an engine looks who lives: nobody is dead for that", async () => {
   const job = await umbra.submit(one)
   await slow.came()
   await way.flushBefore("SMEMBERS")
-  await until("the engine has noticed", () => said("Redis lost its data"))
+  await until("the engine has noticed", () => hasLogged("Redis lost its data"))
   expect(umbra.workers().filter(({ state }) => state === "dead")).toEqual([])
   slow.open("done")
   expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
@@ -86,8 +86,8 @@ it("S6 while an engine looks who lives: nobody is dead for that", async () => {
 it("S5 S6 tasks of a worker that registers between the poll of workers and the survey of streams are not lost", async () => {
   const redis = await PrivateRedis.start()
   const way = await wayTo(redis)
-  const figures = { ...unhurried, workerBeatSeconds: 0.1, claimEverySeconds: 0 }
-  const stage = new FleetStage(way.url, figures)
+  const settings = { ...unhurried, workerBeatSeconds: 0.1, claimEverySeconds: 0 }
+  const stage = new FleetStage(way.url, settings)
   const umbra = await stage.engine()
   const { connection, keys } = await bareConnection(stage)
   // Known to have the handler, and takes nothing.

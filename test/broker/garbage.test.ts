@@ -26,7 +26,7 @@ it("S6 a worker does not end because of what is said on the channel", async () =
   expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
 })
 
-it("S6 entries that nobody can read are dropped, and those among them are done", async () => {
+it("S6 unreadable entries are dropped, and the readable ones between them are processed", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine()
   const slow = gate()
@@ -46,36 +46,36 @@ it("S6 entries that nobody can read are dropped, and those among them are done",
   await until("nothing is left of them", async () => (await connection.send(["XLEN", stream])) === 0)
 })
 
-it("S6 S10 a worker that cannot ask what it was handed says why, and comes when it can", async () => {
+it("S6 S10 a worker that cannot read its tasks logs why, and joins when it can", async () => {
   const stage = new FleetStage()
   const { connection, keys } = await bareConnection(stage)
   await connection.send(["SET", keys.tasks("quick"), "in the way"])
   const announced = () => connection.send(["HLEN", storesKey(stage.redis.prefix!)])
   await stage.engine()
   await until("its store is announced", async () => (await announced()) === 1)
-  const told: unknown[] = []
-  const log = logTo((level, { error }) => level === "warn" && told.push(error))
+  const warnings: unknown[] = []
+  const log = logTo((level, { error }) => level === "warn" && warnings.push(error))
   const quick = handler("quick", () => "done")
   const worker = stage.worker({ handlers: [quick], log, store: storeId(stage.store) })
-  await until("it has tried again", () => told.length > 1)
+  await until("it has tried again", () => warnings.length > 1)
   expect(worker.isReady).toBe(false)
-  expect(told[0]).toContain("WRONGTYPE")
+  expect(warnings[0]).toContain("WRONGTYPE")
   await connection.send(["DEL", keys.tasks("quick")])
   await until("it is there", () => worker.isReady)
 })
 
-it("S5 a worker whose beat cannot be read does not hide the others, and is told of once", async () => {
+it("S5 a worker whose heartbeat cannot be read does not hide the others, and is reported once", async () => {
   const stage = new FleetStage()
   const { connection, keys } = await bareConnection(stage)
-  for (const [id, said] of [
+  for (const [id, text] of [
     ["broken", "{"],
     ["later", '{"id":"later","says":"something else"}'],
   ] as const) {
     await connection.send(["SADD", keys.workers, id])
-    await connection.send(["SET", keys.worker(id), said])
+    await connection.send(["SET", keys.worker(id), text])
   }
-  const told: unknown[] = []
-  const log = logTo((_, { worker }, message) => message?.includes("cannot be read") && told.push(worker))
+  const warnings: unknown[] = []
+  const log = logTo((_, { worker }, message) => message?.includes("cannot be read") && warnings.push(worker))
   const umbra = await stage.engine({ log })
   stage.worker({ handlers: [handler("quick", () => "done")] })
   await stage.served(umbra, "quick")
@@ -83,5 +83,5 @@ it("S5 a worker whose beat cannot be read does not hide the others, and is told 
   const [first] = umbra.workers()
   await until("it has looked again", () => umbra.workers()[0]!.last_beat !== first!.last_beat)
   expect(umbra.workers()).toHaveLength(1)
-  expect(told.sort()).toEqual(["broken", "later"])
+  expect(warnings.sort()).toEqual(["broken", "later"])
 })

@@ -102,11 +102,11 @@ describe("the live overlay in a fleet", () => {
       if (isKilled) await killed.left
       return beat(row)
     }
-    const figures = { beatSeconds: 0.02, leaseSeconds: 1 }
+    const settings = { beatSeconds: 0.02, leaseSeconds: 1 }
     const { url: redisUrl, redis } = stage
-    const owner = await open({ at: journal, roles: ["engine"], redisUrl, redis, engine: figures })
+    const owner = await open({ at: journal, roles: ["engine"], redisUrl, redis, engine: settings })
     onTestFinished(() => killed.open())
-    const api = await stage.engine({ roles: ["api"], engine: figures })
+    const api = await stage.engine({ roles: ["api"], engine: settings })
     const held = gate()
     const worker = stage.worker({ handlers: [held.handler] })
     for (const umbra of [owner, api]) await stage.served(umbra, "gate")
@@ -212,9 +212,9 @@ describe("the live overlay in a fleet", () => {
     const stage = new FleetStage()
     const umbra = await stage.engine()
     const { connection, keys } = await bareConnection(stage)
-    const said: string[] = []
-    const { connection: ears } = await bareConnection(stage)
-    await ears.subscribe(keys.news, message => said.push(message))
+    const messages: string[] = []
+    const { connection: subscriber } = await bareConnection(stage)
+    await subscriber.subscribe(keys.news, message => messages.push(message))
     const held = gate()
     const quick = handler("quick", () => 1)
     stage.worker({ handlers: [held.handler, quick], worker: { concurrency: 50 } })
@@ -223,7 +223,7 @@ describe("the live overlay in a fleet", () => {
     const job = await umbra.submit(many)
     await held.came(50)
     await until("all are shown", async () => running(await shown(umbra, job.id)).length === 50)
-    const begun = said.map(text => JSON.parse(text)).filter(({ type }) => type === "begun")
+    const begun = messages.map(text => JSON.parse(text)).filter(({ type }) => type === "begun")
     expect(begun.flatMap(({ tasks }) => tasks)).toHaveLength(50)
     // All 50 begin within a turn or two of the worker, however slow the machine.
     expect(begun.length).toBeLessThan(10)

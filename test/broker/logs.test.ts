@@ -93,8 +93,8 @@ describe("log lines of a fleet", () => {
 
   it("of a task that ran in two workers under one attempt are those of two runs, each in its order", async () => {
     const redis = await PrivateRedis.start()
-    const figures = { workerBeatSeconds: 0.1, workerDeadSeconds: 1, rosterSeconds: 0.05, answerSeconds: 0.5 }
-    const stage = new FleetStage(redis.url, figures)
+    const settings = { workerBeatSeconds: 0.1, workerDeadSeconds: 1, rosterSeconds: 0.05, answerSeconds: 0.5 }
+    const stage = new FleetStage(redis.url, settings)
     const umbra = await stage.engine()
     const way = await proxyTo(redis.url)
     onTestFinished(() => way.close())

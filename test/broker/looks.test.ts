@@ -17,7 +17,7 @@ import { PrivateRedis } from "./private-redis.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 /** A broker for an engine that owns every partition, and writes down what it is told. */
-function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.resolve()) {
+function bareBroker(stage: FleetStage, given = {}, durable = () => Promise.resolve()) {
   const lost: string[] = []
   const finished: string[] = []
   const started: StartReport[] = []
@@ -37,7 +37,7 @@ function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.res
     durable,
     served: () => {},
   }
-  const settings = redisSettings({ ...stage.redis, ...figures })
+  const settings = redisSettings({ ...stage.redis, ...given })
   const broker = new RedisBroker({
     ...{ url: stage.url, settings, host, jobPartition, log: silentLog },
     storeLogs: async () => {},
@@ -71,7 +71,7 @@ it("S7 a task is not lost before the results of its partition have been read", a
   expect(lost).toEqual([attemptName(early), attemptName(late)])
 })
 
-it("S6 all that lay there is delivered, even if more comes with every look", async () => {
+it("S6 all stored entries are delivered, even if more arrive with every read", async () => {
   const keys = new Keys({ prefix: "test", store: "3f9a0c12de45", runId: "0123456789ab" })
   let reads = 0
   // A Redis that is written to faster than it is read.
@@ -87,8 +87,8 @@ it("S6 all that lay there is delivered, even if more comes with every look", asy
   } as unknown as Link
   const from = { worker: "w", handler: "gate", entry: "1-1", name: attemptName(taskOf(3)) }
   const report = encodeReport({ kind: "progress", progress: { percent: 1, message: null } }, from)
-  const figures = { blockMs: 10, maxUnsettled: 100 }
-  const parts = { engine: "e", ...figures, deliver: () => {}, durable: async () => {}, log: silentLog }
+  const settings = { blockMs: 10, maxUnsettled: 100 }
+  const parts = { engine: "e", ...settings, deliver: () => {}, durable: async () => {}, log: silentLog }
   const results = new Results({ link, ...parts })
   onTestFinished(() => results.stop())
   results.partitionsTaken([3])
@@ -99,8 +99,8 @@ it("S6 reports that the journal does not take are in memory once, however long t
   const stage = new FleetStage()
   const { connection, keys } = await bareConnection(stage)
   const isDurable = gateOf()
-  const figures = { claimEverySeconds: 0.01, claimAfterSeconds: 0.01 }
-  const { broker, finished } = bareBroker(stage, figures, () => isDurable.opened)
+  const settings = { claimEverySeconds: 0.01, claimAfterSeconds: 0.01 }
+  const { broker, finished } = bareBroker(stage, settings, () => isDurable.opened)
   const from = { worker: "w", handler: "gate", entry: "1-1", name: attemptName(taskOf(3)) }
   const times = { heldMs: 0, ranMs: 0 }
   const report = encodeReport(
@@ -119,7 +119,7 @@ it("S6 reports that the journal does not take are in memory once, however long t
   await until("it is gone", async () => (await connection.send(["XLEN", keys.results(3)])) === 0)
 })
 
-it("S5 who lives is looked at although the journal takes nothing, and no more can be read", async () => {
+it("S5 live workers are still checked while the journal accepts nothing and no more reports can be read", async () => {
   const stage = new FleetStage()
   const { connection, keys } = await bareConnection(stage)
   const isDurable = gateOf()
@@ -144,7 +144,7 @@ it("S5 who lives is looked at although the journal takes nothing, and no more ca
   await until("what is nowhere is found out then", () => lost.length === 1)
 })
 
-it("S6 a handler that is served again is not forgotten because Redis refused something else", async () => {
+it("S6 a handler that is served again is not lost because Redis refused another command", async () => {
   const stage = new FleetStage()
   let failures = 0
   const log = logTo((_, __, message) => {
@@ -177,7 +177,7 @@ it("S6 a handler that is served again is not forgotten because Redis refused som
   expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
 })
 
-it("S6 who had something looked up elsewhere does not wait until Redis is back", async () => {
+it("S6 a caller of a remote query does not wait until Redis is back", async () => {
   const redis = await PrivateRedis.start()
   const { broker } = bareBroker(new FleetStage(redis.url))
   await until("it is connected", () => broker.isUp)

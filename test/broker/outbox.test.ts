@@ -31,15 +31,15 @@ for (const way of ["away", "full"] as const)
     const { state, arrived, outbox } = stage()
     state.is = way
     const sent: string[] = []
-    const say = (text: string, topic?: string) =>
+    const emit = (text: string, topic?: string) =>
       void outbox.send(3, [text, ""], topic).then(() => sent.push(text))
     for (let n = 0; n < 1000; n++) {
-      say(`a shows ${n}`, "preview a")
-      say(`b shows ${n}`, "preview b")
+      emit(`a shows ${n}`, "preview a")
+      emit(`b shows ${n}`, "preview b")
       if (n % 100 === 0) await turn()
     }
-    say("c is done")
-    say("a is done")
+    emit("c is done")
+    emit("a is done")
     await turn()
     await turn()
     state.is = "up"

@@ -7,7 +7,7 @@ import { FleetStage } from "./stage.ts"
 const soon = { poll_seconds: [0.05] }
 
 describe("external work in a fleet", () => {
-  it("S1 X1 X3 workers submit and look for the engine, each in a queue of its own", async () => {
+  it("S1 X1 X3 workers submit and poll for the engine, each in a queue of its own", async () => {
     const stage = new FleetStage()
     const fake = await fakeProvider()
     const { providers, providerSecrets } = optionsFor(fake, { over: soon })
@@ -54,7 +54,7 @@ describe("external work in a fleet", () => {
     expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
   })
 
-  it("S1 an engine looks itself when no worker does, or when the one that did has left", async () => {
+  it("S1 an engine polls itself when no worker does, or when the one that did has left", async () => {
     const stage = new FleetStage()
     const fake = await fakeProvider()
     const { providers, providerSecrets } = optionsFor(fake, { over: soon })

@@ -29,7 +29,7 @@ async function fleet() {
 }
 
 describe("Redis holds nothing that cannot be lost (S6)", () => {
-  it("flushed under load: everything ends, and what ran in a worker goes on there", async () => {
+  it("flushed under load: everything ends, and what ran in a worker continues there", async () => {
     const { redis, stage, umbra } = await fleet()
     const { runs, handler: count } = counting(20)
     for (let n = 0; n < 2; n++)
@@ -47,8 +47,8 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
   it("flushed while one handler runs: it is not begun again", async () => {
     const redis = await PrivateRedis.start()
     // On a busy machine a beat may be late.
-    const figures = { workerBeatSeconds: 0.1, workerDeadSeconds: 5, rosterSeconds: 0.05, answerSeconds: 2 }
-    const stage = new FleetStage(redis.url, figures)
+    const settings = { workerBeatSeconds: 0.1, workerDeadSeconds: 5, rosterSeconds: 0.05, answerSeconds: 2 }
+    const stage = new FleetStage(redis.url, settings)
     const umbra = await stage.engine()
     const slow = gate()
     stage.worker({ handlers: [slow.handler] })
@@ -64,8 +64,8 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
 
   it("flushed while the engine is replaced: the new one waits for workers that it does not know", async () => {
     const redis = await PrivateRedis.start()
-    const figures = { workerBeatSeconds: 0.7, workerDeadSeconds: 3, rosterSeconds: 0.05, answerSeconds: 1 }
-    const stage = new FleetStage(redis.url, figures)
+    const settings = { workerBeatSeconds: 0.7, workerDeadSeconds: 3, rosterSeconds: 0.05, answerSeconds: 1 }
+    const stage = new FleetStage(redis.url, settings)
     const first = await stage.engine()
     const slow = gate()
     // With no room it does not read, and so does not notice the flush before its next beat.
@@ -91,7 +91,7 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
     expect(slow.entered).toHaveLength(2)
   })
 
-  it("killed and started anew, again and again: everything ends", async () => {
+  it("killed and restarted again and again: everything ends", async () => {
     const { redis, stage, umbra } = await fleet()
     const { runs, handler: count } = counting(5)
     for (let n = 0; n < 2; n++) stage.worker({ handlers: [count], worker: { concurrency: 5 } })
@@ -127,7 +127,7 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
     expect(runs.size).toBe(63)
   })
 
-  it("away from the start: what this process can run goes on, and the rest when Redis comes", async () => {
+  it("away from the start: what this process can run continues, and the rest when Redis comes", async () => {
     const redis = await PrivateRedis.start()
     await redis.kill()
     const stage = new FleetStage(redis.url)

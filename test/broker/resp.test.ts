@@ -77,7 +77,7 @@ describe("the protocol of Redis", () => {
     expect(process.cpuUsage(begun).user / 1000).toBeLessThan(1000)
   })
 
-  it("commands are told by their bytes, not their characters", () => {
+  it("lengths of commands are in bytes, not characters", () => {
     expect(encodeCommand(["SET", "é", ""])).toBe("*3\r\n$3\r\nSET\r\n$2\r\né\r\n$0\r\n\r\n")
   })
 })

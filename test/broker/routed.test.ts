@@ -34,7 +34,7 @@ const lane: TaskLane = {
   drain: async () => {},
 }
 
-it("S7 a new owner asks nobody elsewhere for nodes that only compute: they ended with the last owner's process", async () => {
+it("S7 a new owner queries no remote worker about nodes that only compute: they ended with the last owner's process", async () => {
   const broker = new RoutedBroker({
     ...{ host, lanes: [lane], concurrency: 10 },
     runner: new TaskRunner({ handlers: new HandlerRegistry(pureHandlers) }),

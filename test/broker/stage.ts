@@ -1,14 +1,14 @@
 /** A fleet in one process: engines on a store of memory, workers of their own, a Redis that the tests share. */
 import { randomUUID } from "node:crypto"
 import { onTestFinished } from "vitest"
-import { Connection } from "../../src/broker/redis/client/connection.ts"
+import { RedisConnection } from "../../src/broker/redis/client/connection.ts"
 import { Keys } from "../../src/broker/redis/keys.ts"
 import { shortStoreId } from "../../src/broker/redis/worker/stores.ts"
 import { createMemoryStore, type MemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { type FleetWorker, openWorker, type WorkerOptions } from "../../src/open-worker.ts"
 import type { Umbra, UmbraOptions } from "../../src/umbra.ts"
 import { openOn, until } from "../engine/stage.ts"
-import { robPartition, storeId } from "../support/store-tables.ts"
+import { seizePartition, storeId } from "../support/store-tables.ts"
 
 const sharedUrl = process.env.UMBRA_TEST_REDIS_URL!
 
@@ -22,10 +22,10 @@ export class FleetStage {
   readonly url: string
   readonly redis: NonNullable<UmbraOptions["redis"]>
 
-  constructor(url = sharedUrl, figures: FleetStage["redis"] = quick, partitions = 64) {
+  constructor(url = sharedUrl, settings: FleetStage["redis"] = quick, partitions = 64) {
     this.store = createMemoryStore({ partitions })
     this.url = url
-    this.redis = { ...unclaimed, ...figures, prefix: `test-${randomUUID().slice(0, 8)}` }
+    this.redis = { ...unclaimed, ...settings, prefix: `test-${randomUUID().slice(0, 8)}` }
   }
 
   /** An engine that runs no node itself. */
@@ -51,7 +51,7 @@ export class FleetStage {
 
   /** Every partition is somebody else's, and its owner does not know. */
   rob(): void {
-    for (let id = 0; id < this.store.partitions; id++) robPartition(this.store, id, null)
+    for (let id = 0; id < this.store.partitions; id++) seizePartition(this.store, id, null)
   }
 
   worker(options: WorkerOptions = {}): FleetWorker {
@@ -63,7 +63,7 @@ export class FleetStage {
 
 /** To look, and to do, what no engine and no worker does. */
 export async function bareConnection(stage: FleetStage) {
-  const connection = await Connection.open({ url: stage.url, answerMs: 5000 })
+  const connection = await RedisConnection.open({ url: stage.url, answerMs: 5000 })
   onTestFinished(() => connection.close())
   const [, runId] = /run_id:(\w+)/.exec(String(await connection.send(["INFO", "server"])))!
   return { connection, keys: stage.keys(runId!) }

@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer } from "node:net"
 import { expect, it, onTestFinished } from "vitest"
 import { attemptName } from "../../src/broker/port.ts"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
-import { Connection } from "../../src/broker/redis/client/connection.ts"
+import { RedisConnection } from "../../src/broker/redis/client/connection.ts"
 import { WORKERS } from "../../src/broker/redis/keys.ts"
 import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
@@ -50,12 +50,12 @@ async function sendingStage() {
 
 const one = flow([{ id: "a", handler: "gate" }])
 
-it("S5 S7 a worker that was suspended past its death begins nothing that it had in hand", async () => {
+it("S5 S7 a worker that was suspended past its death begins nothing that it had in flight", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine()
   const [suspended, other] = [gate(), gate()]
-  const figures = { worker: { concurrency: 1 }, redis: { workerBeatSeconds: 3600, workerDeadSeconds: 2 } }
-  stage.worker({ handlers: [suspended.handler], ...figures })
+  const settings = { worker: { concurrency: 1 }, redis: { workerBeatSeconds: 3600, workerDeadSeconds: 2 } }
+  stage.worker({ handlers: [suspended.handler], ...settings })
   await stage.served(umbra, "gate")
   const jobs = [await umbra.submit(one), await umbra.submit(one), await umbra.submit(one)]
   await suspended.came()
@@ -135,7 +135,7 @@ it("S5 S7 a task that reaches a worker after the engines considered it dead is n
   expect(begun).toEqual([next.id])
 })
 
-it("S7 an engine that may have been replaced sends nothing, and goes on when it knows", async () => {
+it("S7 an engine that may have been replaced sends nothing, and continues when it knows", async () => {
   const { broker, engine, begun } = await sendingStage()
   const one = task("write", { jobId: randomUUID() })
   broker.dispatch(one)
@@ -146,7 +146,7 @@ it("S7 an engine that may have been replaced sends nothing, and goes on when it 
   await until("it is begun", () => begun.length === 1)
 })
 
-it("S5 S7 a worker that asks whether to begin what is over is not told to", async () => {
+it("S5 S7 a worker that requests to begin a task that is over is refused", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine()
   stage.worker({ handlers: [handler("gate", () => "done")] })
@@ -154,15 +154,15 @@ it("S5 S7 a worker that asks whether to begin what is over is not told to", asyn
   const job = await umbra.submit(one)
   await job.wait()
   const open = async () => {
-    const connection = await Connection.open({ url: stage.url, answerMs: 5000 })
+    const connection = await RedisConnection.open({ url: stage.url, answerMs: 5000 })
     onTestFinished(() => connection.close())
     return connection
   }
   const [redis, listening] = [await open(), await open()]
   const [, runId] = /run_id:(\w+)/.exec(String(await redis.send(["INFO", "server"])))!
   const keys = stage.keys(runId!)
-  const heard: string[] = []
-  await listening.subscribe(keys.control, message => heard.push(message))
+  const received: string[] = []
+  await listening.subscribe(keys.control, message => received.push(message))
   const stream = keys.results(jobPartition(job.id))
   const from = {
     worker: "w",
@@ -173,6 +173,6 @@ it("S5 S7 a worker that asks whether to begin what is over is not told to", asyn
   await redis.send(["XADD", stream, "*", ...encodeReport({ kind: "started", announce: true }, from)])
   await until("the question is dealt with", async () => (await redis.send(["XLEN", stream])) === 0)
   await redis.send(["PUBLISH", keys.control, JSON.stringify({ type: "cancel", names: ["the last word"] })])
-  await until("all was heard", () => heard.some(message => message.includes("the last word")))
-  expect(heard.filter(message => message.includes("begin"))).toEqual([])
+  await until("all was heard", () => received.some(message => message.includes("the last word")))
+  expect(received.filter(message => message.includes("begin"))).toEqual([])
 })

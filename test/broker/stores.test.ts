@@ -46,7 +46,7 @@ describe("a Redis that several stores use", () => {
     })
   })
 
-  it("keeps two stores apart that are used side by side, whoever has had more owners", async () => {
+  it("keeps two stores apart that are used side by side, whichever has higher epochs", async () => {
     const stages = [new FleetStage()]
     stages.push(beside(stages[0]!))
     for (let owners = 0; owners < 5; owners++) stages[1]!.rob()
@@ -82,21 +82,21 @@ describe("a Redis that several stores use", () => {
     // One that nobody asks says it in one line of the log.
     const silent = collectLog()
     stage.worker({ handlers: [where("here")], log: silent.log })
-    await until("it is logged", () => silent.said("engines of several stores use this Redis"))
+    await until("it is logged", () => silent.hasLogged("engines of several stores use this Redis"))
     expect(silent.lines).toHaveLength(1)
     // One that is told which works for that.
-    const told = stage.worker({ handlers: [where("here")], store: shortStoreId(ids[1]!) })
-    expect(await told.bound).toBe(shortStoreId(ids[1]!))
+    const assigned = stage.worker({ handlers: [where("here")], store: shortStoreId(ids[1]!) })
+    expect(await assigned.bound).toBe(shortStoreId(ids[1]!))
   })
 
   it("a worker that was given a store which no engine announces is not ready, says why, and works once one does", async () => {
     const stage = new FleetStage()
     await announce(stage, randomUUID(), "another")
-    const { log, lines, said } = collectLog()
+    const { log, lines, hasLogged } = collectLog()
     const worker = stage.worker({ handlers: [where("here")], store: storeId(stage.store), log })
     const id = shortStoreId(storeId(stage.store))
     const problem = `no engine has announced store ${id} on this Redis yet`
-    await until("it says that it waits", () => said(problem))
+    await until("it says that it waits", () => hasLogged(problem))
     expect(lines[0]!.fields.announced).toEqual([expect.stringMatching(/^[0-9a-f]{12} another$/)])
     expect([worker.isReady, worker.notReady]).toEqual([false, problem])
     const umbra = await stage.engine()
@@ -107,9 +107,9 @@ describe("a Redis that several stores use", () => {
 
   it("a worker that finds no store waits, says so, and works for the first that comes", async () => {
     const stage = new FleetStage()
-    const { log, said } = collectLog()
+    const { log, hasLogged } = collectLog()
     const worker = stage.worker({ handlers: [where("here")], log })
-    await until("it says that it waits", () => said("no engine has announced its store"))
+    await until("it says that it waits", () => hasLogged("no engine has announced its store"))
     const umbra = await stage.engine()
     expect(await worker.bound).toBe(await umbra.storeId())
     await stage.served(umbra, "where")
@@ -135,7 +135,7 @@ describe("a Redis that several stores use", () => {
   })
 })
 
-it("a worker that goes over to another store forgets the epochs of the one before", async () => {
+it("a worker that changes to another store drops the epochs of the one before", async () => {
   const before = new FleetStage()
   for (let owners = 0; owners < 5; owners++) before.rob()
   const first = await before.engine()
@@ -171,10 +171,10 @@ it("an engine that stops withdraws its store, unless another engine of that stor
 describe("a worker of release 0.1", () => {
   it("is reported: in the log, and as outdated among the workers", async () => {
     const stage = new FleetStage()
-    const { log, said } = collectLog()
+    const { log, hasLogged } = collectLog()
     const umbra = await stage.engine({ log })
     const { connection, keys } = await bareConnection(stage)
-    const figures = { concurrency: 1, prefetch: 1, running: 0, queued: 0, at: Date.now() }
+    const load = { concurrency: 1, prefetch: 1, running: 0, queued: 0, at: Date.now() }
     const beat = {
       id: "worker-old",
       host: "h",
@@ -182,14 +182,14 @@ describe("a worker of release 0.1", () => {
       version: "0.1.0",
       handlers: ["where"],
       held: [],
-      ...figures,
+      ...load,
     }
     await connection.send(["SADD", keys.oldWorkers, beat.id])
     await connection.send(["SET", keys.oldWorker(beat.id), JSON.stringify(beat), "PX", "60000"])
     await until("it is shown", () => umbra.workers().some(({ state }) => state === "outdated"))
     expect(umbra.workers()).toMatchObject([{ id: "worker-old", version: "0.1.0", state: "outdated" }])
     expect(umbra.workerCounts).toEqual({ live: 0, dead: 0, outdated: 1 })
-    expect(said("a worker of an earlier release is connected and gets no tasks")).toBe(true)
+    expect(hasLogged("a worker of an earlier release is connected and gets no tasks")).toBe(true)
     // A job that needs it says so instead of asking for a worker that seems to be there.
     const job = await umbra.submit(one)
     const cause =
@@ -207,9 +207,9 @@ it("a worker that finds only engines of release 0.1 says that these send it noth
   const [, runId] = /run_id:(\w+)/.exec(String(await connection.send(["INFO", "server"])))!
   await connection.send(["ZADD", oldEpochsKey(stage.redis.prefix!, runId!), "1", "0"])
   for (const store of [{}, { store: storeId(stage.store) }]) {
-    const { log, lines, said } = collectLog()
+    const { log, lines, hasLogged } = collectLog()
     const worker = stage.worker({ handlers: [where("here")], log, ...store })
-    await until("it says so", () => said("engines of release 0.1 have used it"))
+    await until("it says so", () => hasLogged("engines of release 0.1 have used it"))
     expect(lines).toHaveLength(1)
     expect(worker.notReady).toContain("they send no tasks to this worker: replace them")
   }
@@ -237,8 +237,8 @@ describe("a task that workers refuse", () => {
     )
     await until("it was refused again", () => umbra.health().refused > 1)
     expect(worker.refused).toBeGreaterThan(0)
-    expect(workerLog.said("this worker refused a task")).toBe(true)
-    await until("the engine says so", () => engineLog.said("a worker refused a task"))
+    expect(workerLog.hasLogged("this worker refused a task")).toBe(true)
+    await until("the engine says so", () => engineLog.hasLogged("a worker refused a task"))
     stage.worker({ handlers: [where("another")] })
     await worker.close()
     expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ output: { a: "another" } })

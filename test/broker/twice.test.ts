@@ -76,12 +76,12 @@ it("S6 what was dealt with leaves nothing in Redis", async () => {
   })
 })
 
-it("S5 S6 a task that a worker says twice to have given back goes on where it is by then", async () => {
+it("S5 S6 a task that a worker says twice to have returned continues where it is by then", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine()
   const slow = gate()
-  const figures = { concurrency: 1, startedAfterSeconds: 0.01 }
-  const leaving = stage.worker({ handlers: [slow.handler], worker: figures })
+  const settings = { concurrency: 1, startedAfterSeconds: 0.01 }
+  const leaving = stage.worker({ handlers: [slow.handler], worker: settings })
   await stage.served(umbra, "gate")
   const jobs = [await umbra.submit(one), await umbra.submit(one)]
   await slow.came()
@@ -92,7 +92,7 @@ it("S5 S6 a task that a worker says twice to have given back goes on where it is
   const name = attemptName({ jobId: id, node: 0, attempt: 1 })
   const [entry] = entries.find(([, fields]) => fields.includes(name))!
   const from = { worker: leaving.id, handler: "gate", name, entry }
-  stage.worker({ handlers: [slow.handler], worker: figures })
+  stage.worker({ handlers: [slow.handler], worker: settings })
   await until("both are there", () => umbra.workers().length === 2)
   const left = leaving.close()
   await slow.came(2)
@@ -107,12 +107,12 @@ it("S5 S6 a task that a worker says twice to have given back goes on where it is
   expect(slow.entered).toHaveLength(2)
 })
 
-it("S5 S6 a task that lies in Redis twice is with the worker who lives; the other entry goes", async () => {
+it("S5 S6 a task with two entries in Redis belongs to the live worker; the other entry is removed", async () => {
   const stage = new FleetStage()
   const umbra = await stage.engine({ redis: { ...stage.redis, claimEverySeconds: 0.05 } })
   const slow = gate()
-  const figures = { worker: { concurrency: 1 }, redis: { prefetch: 0 } }
-  const worker = stage.worker({ handlers: [slow.handler], ...figures })
+  const settings = { worker: { concurrency: 1 }, redis: { prefetch: 0 } }
+  const worker = stage.worker({ handlers: [slow.handler], ...settings })
   await stage.served(umbra, "gate")
   const job = await umbra.submit(one)
   await slow.came()

@@ -6,7 +6,7 @@ import { bareConnection, FleetStage } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "gate" }])
 
-it("S5 the time to end runs from the moment it is told, whether Redis answers or not", async () => {
+it("S5 the time to end counts from the signal, whether Redis answers or not", async () => {
   const proxy = await proxyTo(process.env.UMBRA_TEST_REDIS_URL!)
   onTestFinished(() => proxy.close())
   const stage = new FleetStage(proxy.url, { answerSeconds: 600, workerDeadSeconds: 3600 })
@@ -26,7 +26,7 @@ it("S5 the time to end runs from the moment it is told, whether Redis answers or
   await closed
 })
 
-describe("what a worker is told to take", () => {
+describe("which tasks a worker takes", () => {
   it("S5 an empty list of queues is refused, with what to write instead", () => {
     const stage = new FleetStage()
     const render = handler("render", () => null)
@@ -77,12 +77,12 @@ describe("what a worker is told to take", () => {
     const stage = new FleetStage()
     const umbra = await stage.engine()
     const [first, second] = [gate(), gate()]
-    const figures = { worker: { concurrency: 1 }, redis: { prefetch: 0 } }
-    stage.worker({ handlers: [first.handler], ...figures })
+    const settings = { worker: { concurrency: 1 }, redis: { prefetch: 0 } }
+    stage.worker({ handlers: [first.handler], ...settings })
     await stage.served(umbra, "gate")
     const jobs = [await umbra.submit(one), await umbra.submit(one)]
     await first.came()
-    stage.worker({ handlers: [second.handler], ...figures })
+    stage.worker({ handlers: [second.handler], ...settings })
     await second.came()
     first.open("done")
     second.open("done")

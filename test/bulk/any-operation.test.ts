@@ -8,8 +8,8 @@ import type { BulkRequest, BulkVerb } from "../../src/jobs/bulk/operation.ts"
 import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import fc from "../support/property.ts"
-import { type Crash, mortalJournal } from "./mortal-journal.ts"
-import { ended, forksOf, handlers, type Kind, kinds, refusals, submit, touched } from "./stage.ts"
+import { type Crash, dyingJournal } from "./mortal-journal.ts"
+import { countFactsOf, ended, forksOf, handlers, type Kind, kinds, refusals, submit } from "./stage.ts"
 
 const job = fc.record({
   kind: fc.constantFrom<Kind[]>("fails", "fails", "completes", "waits"),
@@ -49,8 +49,8 @@ const isPossible = (verb: BulkVerb, status: JobStatus) => verb === "fork" || usu
 
 /** How often the operation has affected the job. */
 async function effects(umbra: Umbra, verb: BulkVerb, jobId: string, operation: string): Promise<number> {
-  if (verb !== "fork") return touched(umbra, jobId, operation)
-  expect(await touched(umbra, jobId, operation), "the origin stays as it is").toBe(0)
+  if (verb !== "fork") return countFactsOf(umbra, jobId, operation)
+  expect(await countFactsOf(umbra, jobId, operation), "the origin stays as it is").toBe(0)
   return (await forksOf(umbra, jobId, operation)).length
 }
 
@@ -139,7 +139,7 @@ async function run<T>(
   let operation = ""
   let result: T | undefined
   for (const crash of [...crashes, null]) {
-    const mortal = mortalJournal(store, crash)
+    const mortal = dyingJournal(store, crash)
     const umbra = await openUmbra(mortal.journal, {
       handlers,
       engine: { beatSeconds: 0.02, leaseSeconds: 0.3 },

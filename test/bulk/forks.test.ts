@@ -13,7 +13,7 @@ import { defineHandler } from "../../src/worker/handler.ts"
 import { flow, until } from "../engine/stage.ts"
 import { adapter, route } from "../pipeline/scene.ts"
 import { type FreshDatabase, freshDatabase } from "../support/services.ts"
-import { ended, forksOf, refusals, touched } from "./stage.ts"
+import { countFactsOf, ended, forksOf, refusals } from "./stage.ts"
 
 const fast = 10_000
 const runs: string[] = []
@@ -111,7 +111,7 @@ describe.each(["sqlite", "postgres"])("bulk forks on %s", store => {
       })
       expect(await umbra.node(id, "read")).toMatchObject({ reused_from: origin })
       expect((await umbra.job(origin)).status).toBe("FAILED")
-      expect(await touched(umbra, origin, bulk_id)).toBe(0)
+      expect(await countFactsOf(umbra, origin, bulk_id)).toBe(0)
     }
     expect(runs).toEqual(["check", "check", "check"])
     expect(await forksOf(umbra, theirs!, bulk_id)).toEqual([])

@@ -11,7 +11,7 @@ import { bulkForkId } from "../../src/engine/ids.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { programArguments } from "../support/program.ts"
 import { freshDatabase } from "../support/services.ts"
-import { backfillRange, ended, handlers, kinds, touched } from "./stage.ts"
+import { backfillRange, countFactsOf, ended, handlers, kinds } from "./stage.ts"
 
 const script = fileURLToPath(new URL("./kill-child.ts", import.meta.url))
 const TARGETS = 600
@@ -73,7 +73,7 @@ it.concurrent.for([
     for (const id of ids) {
       const forks = await umbra.queries.list({ forkedFrom: id, limit: 10 })
       expect(forks.jobs.map(fork => fork.id)).toEqual(verb === "fork" ? [bulkForkId(operation, id)] : [])
-      expect(await touched(umbra, id, operation)).toBe(verb === "fork" ? 0 : 1)
+      expect(await countFactsOf(umbra, id, operation)).toBe(verb === "fork" ? 0 : 1)
     }
     const { jobs } = await umbra.queries.list({ workflow: "fails", limit: 2 * TARGETS + 1 })
     expect(jobs).toHaveLength(verb === "fork" ? 2 * TARGETS : TARGETS)

@@ -9,7 +9,7 @@ export interface Crash {
 }
 
 /** The journal of a process that dies with one of its appends: nothing is answered from then on. */
-export function mortalJournal(
+export function dyingJournal(
   store: MemoryStore,
   crash: Crash | null,
 ): { journal: Journal; death: Promise<void> } {

@@ -7,7 +7,7 @@ import { idAbove } from "../../src/journal/marks.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { flow, until } from "../engine/stage.ts"
 import { type FreshDatabase, freshDatabase } from "../support/services.ts"
-import { ended, handlers, refusals, submit, touched } from "./stage.ts"
+import { countFactsOf, ended, handlers, refusals, submit } from "./stage.ts"
 
 const fast = 10_000
 
@@ -45,10 +45,10 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
     expect(view).toMatchObject({ status: "COMPLETED", processed: 2, done: 2, refused: 0, owner })
     expect(view.matched).toEqual({ count: 2, complete: true })
     for (const id of failed) {
-      expect(await touched(umbra, id, bulk_id)).toBe(1)
+      expect(await countFactsOf(umbra, id, bulk_id)).toBe(1)
       expect(await umbra.wait(id)).toMatchObject({ status: "FAILED" })
     }
-    expect(await touched(umbra, fine, bulk_id)).toBe(0)
+    expect(await countFactsOf(umbra, fine, bulk_id)).toBe(0)
   })
 
   it("is paused and resumed: each target is affected once", async () => {
@@ -62,7 +62,7 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
     expect((await umbra.why(bulk_id)).reasons).toMatchObject([{ kind: "paused" }])
     await umbra.resume(bulk_id)
     expect(await ended(umbra, bulk_id)).toMatchObject({ status: "COMPLETED", processed: 12, done: 12 })
-    for (const id of waiting) expect(await touched(umbra, id, bulk_id)).toBe(1)
+    for (const id of waiting) expect(await countFactsOf(umbra, id, bulk_id)).toBe(1)
   })
 
   it("cancels with a reason, deletes, and hides what it deleted", async () => {
@@ -102,7 +102,7 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
     expect(refused.map(({ job_id }) => job_id).sort()).toEqual(fine.sort())
     expect(new Set(refused.map(({ code }) => code))).toEqual(new Set(["E307"]))
     expect(refused[0]!.message).toContain(refused[0]!.job_id)
-    expect(await touched(umbra, failed, bulk_id)).toBe(1)
+    expect(await countFactsOf(umbra, failed, bulk_id)).toBe(1)
   })
 
   it("leaves other owners' jobs and other operations alone", async () => {
@@ -175,7 +175,7 @@ describe.each(["sqlite", "postgres"])("bulk operations on %s", store => {
     expect(why.reasons.map(({ kind }) => kind)).toEqual(["paused"])
     await umbra.resume(bulk_id)
     expect(await ended(umbra, bulk_id)).toMatchObject({ status: "COMPLETED", processed: 12, done: 12 })
-    for (const id of waiting) expect(await touched(umbra, id, bulk_id)).toBe(1)
+    for (const id of waiting) expect(await countFactsOf(umbra, id, bulk_id)).toBe(1)
   })
 
   it("cannot be forked", async () => {

@@ -4,7 +4,7 @@ import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.t
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { until } from "../engine/stage.ts"
-import { ended, handlers, refusals, submit, touched } from "./stage.ts"
+import { countFactsOf, ended, handlers, refusals, submit } from "./stage.ts"
 
 const SECOND = 1000
 
@@ -20,7 +20,7 @@ async function stage(jobs: number) {
   /** How many of the jobs the operation has reached: also those that are not counted yet. */
   const reached = async (operation: string) => {
     let count = 0
-    for (const id of ids) count += await touched(umbra, id, operation)
+    for (const id of ids) count += await countFactsOf(umbra, id, operation)
     return count
   }
   return { clock, umbra, ids, reached }
@@ -30,7 +30,7 @@ it("keeps the rate, newest job first", async () => {
   const { clock, umbra, ids, reached } = await stage(3)
   const { bulk_id } = await umbra.bulk.start({ verb: "retry", filter: { workflow: "fails" }, rate: 1 })
   await until("the first has its command", async () => (await reached(bulk_id)) === 1)
-  expect(await touched(umbra, ids[2]!, bulk_id)).toBe(1)
+  expect(await countFactsOf(umbra, ids[2]!, bulk_id)).toBe(1)
   await until("it is counted", async () => (await umbra.bulk.get(bulk_id)).processed === 1)
   for (let advanced = 0; advanced < 900; advanced += 100) clock.advance(100)
   expect(await reached(bulk_id)).toBe(1)
@@ -55,7 +55,7 @@ it("leaves a job alone that has changed since the operation began, and says so; 
   })
   expect(await umbra.bulk.get(bulk_id)).toMatchObject({ processed: 3, done: 2, refused: 1 })
   expect(await refusals(umbra, bulk_id)).toMatchObject([{ job_id: ids[0], code: "E316" }])
-  expect(await touched(umbra, later, bulk_id)).toBe(0)
+  expect(await countFactsOf(umbra, later, bulk_id)).toBe(0)
 })
 
 it("aborts between two targets, with exact counts, and a retry of the operation resumes it", async () => {

@@ -57,7 +57,7 @@ export async function forksOf(umbra: Umbra, jobId: string, operation: string): P
 }
 
 /** The number of facts of the job that name the operation. */
-export async function touched(umbra: Umbra, jobId: string, operation: string): Promise<number> {
+export async function countFactsOf(umbra: Umbra, jobId: string, operation: string): Promise<number> {
   const { facts } = await umbra.queries.facts.page(jobId, { limit: 1000 })
   return facts.filter(fact => fact.operation === operation).length
 }

@@ -14,7 +14,7 @@ import { Clients } from "./clients.ts"
 import { Faults, subjectOf } from "./faults.ts"
 import { Fleet, quickSettings, SLOTS } from "./fleet.ts"
 import { type ChaosVerdict, judge } from "./judge.ts"
-import { plan, told } from "./plan.ts"
+import { describeFault, plan } from "./plan.ts"
 import { filmScript, workload } from "./workload.ts"
 
 export interface ChaosOptions {
@@ -24,7 +24,7 @@ export interface ChaosOptions {
   readonly jobs: number
   /** Between two faults, on average. */
   readonly everySeconds?: number
-  readonly tell?: (line: string) => void
+  readonly print?: (line: string) => void
 }
 
 export interface ChaosReport extends ChaosVerdict {
@@ -57,18 +57,18 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     const mended = performance.now()
     const stuck = await allEnded(fleet.postgres.url)
     const lastEndSeconds = (performance.now() - mended) / 1000
-    options.tell?.(`the last job ended ${lastEndSeconds.toFixed(1)} s after the last fault`)
+    options.print?.(`the last job ended ${lastEndSeconds.toFixed(1)} s after the last fault`)
     const problems = [...stuck, ...clients.problems, ...(await closeAll(fleet))]
     await fake.played()
     const verdict = await judge({ postgresUrl: fleet.postgres.url, folder, workload: work, fake })
     const violations = [...problems, ...verdict.violations]
     isKept = violations.length > 0
-    if (isKept) options.tell?.(`what the processes wrote is in ${folder}`)
+    if (isKept) options.print?.(`what the processes wrote is in ${folder}`)
     return { ...verdict, violations, faults, subjects, requestsRepeated: clients.repeated, lastEndSeconds }
   } finally {
     await fleet?.stop()
     await fake.close()
-    if (!isKept || options.tell === undefined) await rm(folder, { recursive: true, force: true })
+    if (!isKept || options.print === undefined) await rm(folder, { recursive: true, force: true })
   }
 }
 
@@ -76,7 +76,7 @@ async function goWrong(
   fleet: Fleet,
   options: ChaosOptions & { readonly folder: string; readonly work: ReturnType<typeof workload> },
 ) {
-  const { seed, seconds, everySeconds = 1, folder, work, tell } = options
+  const { seed, seconds, everySeconds = 1, folder, work, print } = options
   const unfinished = async () => (await unfinishedJobs(fleet.postgres.url)).length
   const clients = new Clients({
     ...{ seed, folder, unfinished, doors: fleet.doors, workload: work, spreadMs: seconds * 900 },
@@ -89,8 +89,8 @@ async function goWrong(
   for (const { atMs, fault } of steps) {
     await delay(Math.max(0, began + atMs - performance.now()))
     const isBegun = faults.begin(fault)
-    tell?.(
-      `${((performance.now() - began) / 1000).toFixed(1)} s, ${clients.acknowledged} jobs: ${told(fault)}${isBegun ? "" : " (skipped)"}`,
+    print?.(
+      `${((performance.now() - began) / 1000).toFixed(1)} s, ${clients.acknowledged} jobs: ${describeFault(fault)}${isBegun ? "" : " (skipped)"}`,
     )
   }
   await faults.over()

@@ -8,7 +8,7 @@ import type { FoldedJob } from "../../src/engine/recovery/fold.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import type { FakeProvider } from "../../src/testing/fake-provider.ts"
 import { judgeJobs, nameOf, type Verdict } from "../crash/check.ts"
-import { judgeKept, type KeptVerdict } from "../crash/kept.ts"
+import { checkKept, type KeptVerdict } from "../crash/kept.ts"
 import type { Shape, Workload } from "../crash/workload.ts"
 import { capacityProblems } from "../provider/campaign/judge.ts"
 import { type Execution, readExecutions } from "./executions.ts"
@@ -43,7 +43,7 @@ export async function judge(parts: {
       },
     })
     // While Redis or PostgreSQL is away lines wait in memory, and die with it.
-    const { violations: wrong, ...kept } = await judgeKept({
+    const { violations: wrong, ...kept } = await checkKept({
       ...{ journal, folder: join(folder, "kept"), content: contentIn(folder) },
       mostLostMs: Number.POSITIVE_INFINITY,
     })

@@ -66,12 +66,12 @@ export class Member {
     })
     closeSync(log)
     this.#child = child
-    let said = ""
+    let output = ""
     const isUp = await new Promise<boolean>(resolve => {
       child.once("exit", () => resolve(false))
       child.stdout!.on("data", chunk => {
-        said += chunk
-        if (STARTED.test(said)) resolve(true)
+        output += chunk
+        if (STARTED.test(output)) resolve(true)
       })
     })
     if (isUp) child.once("exit", (code, signal) => this.#ended(child, `${code ?? signal}`))

@@ -99,7 +99,7 @@ export function plan(
   return steps
 }
 
-export function told(fault: Fault): string {
+export function describeFault(fault: Fault): string {
   switch (fault.what) {
     case "flush":
       return "flush redis"

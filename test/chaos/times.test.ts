@@ -92,7 +92,7 @@ async function tookUntil(
   return clock.ms
 }
 
-function tell(what: string, ms: number): void {
+function printTime(what: string, ms: number): void {
   console.info(`${what}: ${Math.round(ms)} ms`)
 }
 
@@ -105,17 +105,17 @@ it("J16 S5 a cancellation reaches a handler in another process in under a second
     await post(`/jobs/${job}/cancel`)
     times.push(await took)
   }
-  tell("the slowest of ten cancellations", Math.max(...times))
+  printTime("the slowest of ten cancellations", Math.max(...times))
   expect(Math.max(...times)).toBeLessThan(1000)
 }, 240_000)
 
-it("S7 jobs of a killed engine go on within its lease, with their tasks in workers that live", async () => {
+it("S7 jobs of a killed engine continue within its lease, with their tasks in workers that live", async () => {
   await delay(Math.max(0, ACQUAINTED_MS - (performance.now() - startedAt)))
   const jobs = await jobsOf("chain", chain, 60)
   const killed = Date.now()
   await fleet.member("engine-1").kill()
   const took = await tookUntil(killed, jobs, ({ what }) => what === "start")
-  tell("until the last job of a killed engine goes on", took)
+  printTime("until the last job of a killed engine continues", took)
   expect(took).toBeLessThan(13_000)
   for (const job of jobs) await post(`/jobs/${job}/cancel`)
 }, 240_000)
@@ -132,14 +132,14 @@ it("S5 tasks of a killed worker run elsewhere within 20 s", async () => {
   const placeOf = (id: string) => lines.findLast(({ job }) => job === id)!.pid
   // One of the two workers may have taken all of them.
   const pid = placeOf(jobs[0]!)
-  const its = jobs.filter(job => placeOf(job) === pid)
+  const tasksOfWorker = jobs.filter(job => placeOf(job) === pid)
   const worker = ["worker-1", "worker-2"].map(name => fleet.member(name)).find(member => member.pid === pid)!
   await worker.kill()
   const took = await tookUntil(
     readAt,
-    its,
+    tasksOfWorker,
     line => line.what === "start" && line.pid !== pid && line.attempt > 1,
   )
-  tell(`until the last of ${its.length} tasks of a killed worker runs elsewhere`, took)
+  printTime(`until the last of ${tasksOfWorker.length} tasks of a killed worker runs elsewhere`, took)
   expect(took).toBeLessThan(20_000)
 }, 240_000)

@@ -84,9 +84,9 @@ export function workload(seed: number, jobs: number): Workload {
 
 /** Takes a moment, and is told by webhook most of the time; else a poll finds it. */
 export function filmScript(random: Random): FakeScript {
-  const told = random.chance(0.7) ? [{ do: "webhook", times: random.between(1, 2) } as const] : []
+  const webhook = random.chance(0.7) ? [{ do: "webhook", times: random.between(1, 2) } as const] : []
   return {
-    steps: [{ do: "wait", ms: random.between(0, 400) }, { do: "complete", output: FILM }, ...told],
+    steps: [{ do: "wait", ms: random.between(0, 400) }, { do: "complete", output: FILM }, ...webhook],
   }
 }
 

@@ -47,12 +47,12 @@ it.each([
   ["QUEUED", "not running"],
   ["RUNNING", "running"],
   ["WAITING", "waiting"],
-] as const)("an attempt whose start is on record is shown as the node is: %s", (status, said) => {
+] as const)("an attempt whose start is on record is shown as the node is: %s", (status, wanted) => {
   const live = { at, nodes: [{ ...liveTask, id: "price", status }] }
   const open = { ...attempt, outcome: null, ended_at: null, duration_ms: null, error: null }
   const lines = shown({ ...node, status: "RUNNING", live, attempts: [open] }, 100)
   expect(lines.find(line => line.startsWith("status"))).toContain(status)
-  expect(lines.at(-1)).toMatch(new RegExp(`^ +1 {2}${said} `))
+  expect(lines.at(-1)).toMatch(new RegExp(`^ +1 {2}${wanted} `))
 })
 
 it("a node that was cancelled says why, and so does its attempt", () => {

@@ -56,7 +56,7 @@ describe("completion", () => {
     expect(file).toEqual([])
   })
 
-  it("goes on behind a comma, with what is not there yet", async () => {
+  it("continues after a comma, with what is not there yet", async () => {
     const [statuses, scopes, roles] = await offers(
       ...[
         "umbra jobs list --status failed,c▮",
@@ -80,7 +80,7 @@ describe("completion", () => {
     await offered(`umbra watch --server ${address} ▮`).toEqual([jobId])
   })
 
-  it("says nothing, and soon, when nobody can be asked", async () => {
+  it("completes nothing, and ends soon, when no target can be queried", async () => {
     const ended = await umbra(["complete", "--", "jobs", "show", ""], {
       env: { UMBRA_SERVER: "http://127.0.0.1:9" },
     })

@@ -9,7 +9,7 @@ import { umbra } from "./same-process.ts"
 import { folderWith, startUmbra } from "./umbra.ts"
 
 describe("umbra db restored", () => {
-  it("fences the engine that runs, which begins anew; what it had in hand goes on, nothing else is repeated", async () => {
+  it("fences the engine that runs, which begins again; what it had in flight continues, nothing else is repeated", async () => {
     const database = await freshDatabase()
     onTestFinished(database.drop)
     const busy = gate()
@@ -64,9 +64,9 @@ describe("umbra db backup and umbra db check", () => {
     const backup = await umbra(["db", "backup", file, "--data-dir", data, "--json"])
     expect(backup.stderr).toBe("")
     const { size, mode } = await stat(file)
-    expect({ code: backup.code, told: JSON.parse(backup.stdout), mode: mode & 0o777 }).toEqual({
+    expect({ code: backup.code, report: JSON.parse(backup.stdout), mode: mode & 0o777 }).toEqual({
       code: 0,
-      told: { file, bytes: size },
+      report: { file, bytes: size },
       mode: 0o600,
     })
     expect((await readdir(folder.path)).sort()).toEqual(["backup.db", "data"])
@@ -150,7 +150,7 @@ describe("umbra db backup and umbra db check", () => {
 })
 
 describe("a Node.js without SQLite", () => {
-  it("is told of with what to install, and is enough for what needs no embedded database", async () => {
+  it("is reported with what to install, and is enough for commands that need no embedded database", async () => {
     const folder = folderWith({
       "hide.cjs": `
         const Module = require("node:module")

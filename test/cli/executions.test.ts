@@ -80,7 +80,7 @@ describe("the tree of a message", () => {
   })
 })
 
-it("the tree of a message goes on across a replay, and shows what runs", () => {
+it("the tree of a message continues across a replay, and shows what runs", () => {
   const letter = message("work:1", { status: "failed", replayed_by: { job_id: "k", message: "work:1" } })
   const lineage: Lineage = {
     message: message("work:1", {
@@ -168,7 +168,7 @@ describe("on a terminal", () => {
     expect(written.endsWith("\u001b[?25h")).toBe(true)
   })
 
-  it("goes on when it cannot look", async () => {
+  it("continues when a query fails", async () => {
     let written = ""
     const stream = { isTTY: false, write: (text: string) => (written += text) }
     const graph = { nodes: [{ id: "pipeline" }], order: new Int32Array(1), dependencies: noEdges }
@@ -364,7 +364,7 @@ export const picky = { type: "picky", process({ body }) {
 `
 
 describe("on a folder", () => {
-  it("runs, lists, leaves a replay to whoever runs jobs, and runs it with --wait", async () => {
+  it("runs, lists, leaves a replay to the process that runs jobs, and runs it with --wait", async () => {
     const folder = folderWith({ "flow.json": JSON.stringify(flow), "adapters.mjs": modules })
     onTestFinished(folder.remove)
     const start = { cwd: folder.path }

@@ -111,7 +111,7 @@ top          transform
     expect(stdout).toContain('n0["a<br/><small>x#34;#93;#60;b#62;#35;quot#59;#96;</small>"]')
   })
 
-  it("tells problems on standard error and prints no graph", async () => {
+  it("prints problems on standard error and prints no graph", async () => {
     const { stdout, stderr, code } = await umbra(["graph", "-"], {
       stdin: '{"name":"x","nodes":[{"id":"a","handler":"b"}]}',
     })

@@ -68,7 +68,7 @@ describe("Ctrl-C", () => {
     },
   )
 
-  it("SIGTERM that comes so early leaves the job, and says how to go on", async () => {
+  it("SIGTERM that comes so early leaves the job, and says how to continue", async () => {
     writeFileSync(path("hasty.json"), oneNode("hasty", { signal: "SIGTERM" }))
     const { code, stdout } = await start("hasty.json", "--set", "drain_seconds=0.1").ended
     expect({ code, stdout }).toEqual({

@@ -276,7 +276,7 @@ describe("umbra jobs beside an engine on PostgreSQL", () => {
     }
   })
 
-  it("J18 verify tells where a projection differs from its journal, and exits 1", async () => {
+  it("J18 verify prints where a projection differs from its journal, and exits 1", async () => {
     const database = await freshDatabase()
     const flags = ["--database-url", database.url]
     const client = new pg.Client({ connectionString: database.url })

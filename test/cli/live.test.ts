@@ -199,7 +199,7 @@ it.each([
   [119_600, "2 min 0 s"],
   [3_725_000, "1 h 2 min"],
   [200_000_000, "2 d 7 h"],
-])("%d ms is told as %s", (ms, expected) => {
+])("%d ms is printed as %s", (ms, expected) => {
   expect(duration(ms)).toBe(expected)
 })
 

@@ -42,7 +42,7 @@ it("S2 what a module prints is not among the JSON", async () => {
   }
 }, 240_000)
 
-it("S2 a module that waits for what never comes is told of", async () => {
+it("S2 a module that never finishes loading is reported", async () => {
   const { code, stdout, stderr } = await umbra(
     ["validate", "flow.yaml", "--handlers", "./waits.mjs"],
     files(),

@@ -53,7 +53,7 @@ pages            fetch  transform → mine
 `)
   })
 
-  it("umbra graph --format tree keeps branches apart, and tells of a queue that two routes write to", async () => {
+  it("umbra graph --format tree keeps branches apart, and marks a queue that two routes write to", async () => {
     const route = (name: string, inbound: string, outbound?: unknown, more = {}) => ({
       name,
       inbound,

@@ -280,7 +280,7 @@ describe("commands on a server", () => {
     expect(ended.stderr).not.toContain(env.UMBRA_TOKEN)
   })
 
-  it("tells a page that is not Umbra's, and a server of another release", async () => {
+  it("reports a page that is not Umbra's, and a server of another release", async () => {
     const page = await scripted(response => response.setHeader("content-type", "text/html").end("<html>"))
     const html = await umbra(["jobs", "list", "--server", page.url])
     expect(html).toMatchObject({ code: 2, stdout: "" })
@@ -305,7 +305,7 @@ describe("commands on a server", () => {
 
 describe("umbra watch", () => {
   const stream = (...parts: string[]) => `retry: 10\n\n${parts.join("")}`
-  const told = (event: string, data: unknown, id = "") =>
+  const streamEvent = (event: string, data: unknown, id = "") =>
     `event: ${event}\n${id && `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
   const job = (status: string, more = {}) => ({
     ...{
@@ -321,12 +321,12 @@ describe("umbra watch", () => {
   it("ends when its reader has seen enough", async () => {
     const server = await scripted(response => {
       response.writeHead(200, { "content-type": "text/event-stream" })
-      response.write(stream(told("snapshot", { jobs: [job("QUEUED")] }, "1")))
+      response.write(stream(streamEvent("snapshot", { jobs: [job("QUEUED")] }, "1")))
       // Each is a change: it ends when it writes a line that has no reader.
       let id = 1
       const more = setInterval(() => {
         const status = ++id % 2 === 0 ? "PROCESSING" : "QUEUED"
-        response.write(stream(told("job", job(status), String(id))))
+        response.write(stream(streamEvent("job", job(status), String(id))))
       }, 50)
       response.on("close", () => clearInterval(more))
     })
@@ -335,14 +335,17 @@ describe("umbra watch", () => {
     expect(await text(shell.stdout)).toMatch(/QUEUED .*\n0 0\n$/)
   })
 
-  it("tells a line per change of a job's state, also across a lost connection, until Ctrl-C", async () => {
+  it("prints a line per change of a job's state, also across a lost connection, until Ctrl-C", async () => {
     let streams = 0
     const server = await scripted(response => {
       response.writeHead(200, { "content-type": "text/event-stream" })
       streams++
       if (streams === 1) {
         response.write(
-          stream(told("snapshot", { jobs: [job("QUEUED")] }, "1"), told("job", job("PROCESSING"), "2")),
+          stream(
+            streamEvent("snapshot", { jobs: [job("QUEUED")] }, "1"),
+            streamEvent("job", job("PROCESSING"), "2"),
+          ),
         )
         setTimeout(() => response.destroy(), 30)
       } else {
@@ -356,10 +359,10 @@ describe("umbra watch", () => {
         }
         response.write(
           stream(
-            told("reset", { reason: "too_far_behind" }),
-            told("snapshot", { jobs: [job("PROCESSING")] }, "3"),
-            told("job", delayed, "4"),
-            told("job", over, "5"),
+            streamEvent("reset", { reason: "too_far_behind" }),
+            streamEvent("snapshot", { jobs: [job("PROCESSING")] }, "3"),
+            streamEvent("job", delayed, "4"),
+            streamEvent("job", over, "5"),
           ),
         )
       }
@@ -428,18 +431,18 @@ describe("umbra watch", () => {
         return void response.writeHead(status, headers).end(body)
       }
       response.writeHead(200, { "content-type": "text/event-stream" })
-      response.write(stream(told("snapshot", { job: job("PROCESSING") }, "0")))
+      response.write(stream(streamEvent("snapshot", { job: job("PROCESSING") }, "0")))
       const gone = new AbortController()
       response.on("close", () => gone.abort())
       let n = 0
       try {
         for await (const { type } of stage.umbra.watch(id, { signal: gone.signal }))
-          response.write(told("node", { type }, String(++n)))
+          response.write(streamEvent("node", { type }, String(++n)))
       } catch (error) {
         // Nobody listens any more, and the stage may be closed.
         if (!gone.signal.aborted) throw error
       }
-      response.end(told("end", { reason: "job_ended" }))
+      response.end(streamEvent("end", { reason: "job_ended" }))
     })
     return server.url
   }

@@ -44,10 +44,10 @@ const reported = async (...more: string[]) => {
   })
   const html = readFileSync(join(files.path, "job.html"), "utf8")
   expect(html).toContain("Content-Security-Policy")
-  const told = JSON.parse(/id="umbra-data">([^<]*)</.exec(html)![1]!)
-  expect(told.job.job_id).toBe(jobId)
-  expect(told.facts[0].type).toBe("job_submitted")
-  return told
+  const received = JSON.parse(/id="umbra-data">([^<]*)</.exec(html)![1]!)
+  expect(received.job.job_id).toBe(jobId)
+  expect(received.facts[0].type).toBe("job_submitted")
+  return received
 }
 
 const drawn = async () => {

@@ -40,7 +40,7 @@ const jobIds = async (store: string[]) => {
 }
 
 describe("umbra run", () => {
-  it("J3 tells one line per event that matters, then the output, and exits 0", async () => {
+  it("J3 prints one line per event that matters, then the output, and exits 0", async () => {
     const { code, stdout, stderr } = await run("greeting.yaml", "--input", '{"name":"Ada"}', ...onPostgres())
     expect(code).toBe(0)
     expect(stderr).toMatch(/^( {2}creating tables in PostgreSQL at \S+\n)?$/)
@@ -96,7 +96,7 @@ describe("umbra run", () => {
     expect(top).not.toContain("child")
   })
 
-  it("prints only the job with --json, and tells the rest on standard error", async () => {
+  it("prints only the job with --json, and the rest on standard error", async () => {
     const { code, stdout, stderr } = await run(
       "greeting.yaml",
       "--input",
@@ -274,7 +274,7 @@ describe("umbra run on a folder: a handler that misbehaves fails its node with a
     expect(job.nodes[0]).toMatchObject({ id: "only", status: "FAILED", error: { code } })
   })
 
-  it("tells a person what failed and how to go on", async () => {
+  it("prints what failed and how to continue", async () => {
     const { stdout, code } = await runNode("throws_text", ...store)
     expect(code).toBe(1)
     expect(stdout).toMatch(/✗ only failed: E401 no luck/)

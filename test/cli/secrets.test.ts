@@ -57,7 +57,7 @@ describe("umbra secrets check", () => {
     expect(stdout).not.toMatch(/shop-token|sk-value/)
   })
 
-  it("tells what is missing with the exact cure for a bare variable, and ends with 1", async () => {
+  it("prints what is missing with the exact remedy for a bare variable, and exits 1", async () => {
     const { code, stdout } = await check(["flow.yaml"], { OPENAI_API_KEY: "sk-value" })
     expect(code).toBe(1)
     expect(stdout).toContain('export UMBRA_SECRET_OPENAI_API_KEY="$OPENAI_API_KEY"')

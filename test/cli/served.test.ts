@@ -55,7 +55,7 @@ describe("a folder that is served", () => {
     expect((await command("jobs", "show", id, "--json")).stdout).toMatch(/"status": "COMPLETED"/)
   })
 
-  it("S3 has the tokens of every owner in hand, and acts for the owner that is named", async () => {
+  it("S3 has the tokens of every owner at hand, and acts for the owner that is named", async () => {
     const made = await command("token", "create", "--owner", "ada", "--scope", "read,submit,manage")
     const token = made.stdout.trim()
     const { tokens } = JSON.parse((await command("token", "list", "--json")).stdout)
@@ -68,7 +68,7 @@ describe("a folder that is served", () => {
     expect(listed.map(({ owner }: { owner: string }) => owner)).toEqual(["ada", "local"])
   })
 
-  it("S3 tells its secret to its user alone, and nowhere else", async () => {
+  it("S3 makes its secret readable for its user alone", async () => {
     expect(statSync(secret).mode & 0o777).toBe(0o600)
     const locks = readdirSync(data).filter(name => name.startsWith("lock."))
     expect(locks.map(name => readFileSync(join(data, name), "utf8")).join()).not.toContain(before.token)
@@ -119,7 +119,7 @@ describe("a folder that is served", () => {
   })
 })
 
-describe("a folder that somebody has just opened", () => {
+describe("a folder that another process has just opened", () => {
   it("is worth waiting for: commands and a server that are started together all come to it", async () => {
     const folder = folderWith({
       "approval.yaml": workflow("transform").replace("}]", ", config: { value: 1 } }]"),
@@ -143,7 +143,7 @@ describe("a folder that somebody has just opened", () => {
     }
   })
 
-  it("is told of at once when its holder serves it, runs a job, or has had it for long", async () => {
+  it("is reported at once when its holder serves it, runs a job, or has held it for long", async () => {
     const held = (more: object) =>
       new UmbraError("E503", "held", { details: { folder: files.path, pid: 1, ...more } })
     const since = new Date().toISOString()
@@ -178,7 +178,7 @@ describe("finding the server of a folder", () => {
     expect(await findServer(served({ url: all }, { url: all, token: "t" }))).toEqual({ url, token: "t" })
   })
 
-  it("finds none when the holder is no server, is dead, elsewhere, has let go, or there is no holder", async () => {
+  it("finds none when the holder is no server, is dead, elsewhere, has released it, or there is no holder", async () => {
     const file = { url, token: "t" }
     expect(await findServer(served({}, file))).toBeNull()
     expect(await findServer(served({ url: null }, file))).toBeNull()

@@ -81,7 +81,7 @@ describe("S10 settings", () => {
     )
   })
 
-  it("X7 the database's figures come in the shape that opens a journal", () => {
+  it("X7 the settings of the database have the shape that openJournal accepts", () => {
     expect(journalSettings({ UMBRA_DATABASE_RETRY_TRIES: "2" })).toMatchObject({
       recycleSeconds: 300,
       retry: { tries: 2, initialMs: 1000, maxMs: 30_000 },
@@ -118,13 +118,13 @@ describe("where the jobs are", () => {
     expect(warnings[0]).not.toContain("secret")
   })
 
-  it("is told without user and password", () => {
+  it("is printed without user and password", () => {
     expect(storeName(url)).toBe("PostgreSQL at db.example:5432/app")
     expect(storeFlags({ databaseUrl: url })).toBe(" --database-url …")
     expect(storeFlags({ dataDir: "my $data's" })).toBe(" --data-dir 'my $data'\\''s'")
   })
 
-  it("is told with what is needed to run its jobs, as a shell takes it", () => {
+  it("is printed with what is needed to run its jobs, quoted for a shell", () => {
     const given = { handlers: ["./a.ts", "b c.ts"], adapters: ["umbra-web"], providers: ["acme.yaml"] }
     expect(runningFlags({ dataDir: "d", ...given, allowPrivateAddresses: true })).toBe(
       " --data-dir d --handlers ./a.ts --handlers 'b c.ts' --adapters umbra-web --providers acme.yaml --allow-private-addresses",

@@ -41,7 +41,7 @@ describe("a folder without a server", () => {
     expect((await command("jobs", "items", job_id, "nothing")).stderr).toContain("E310")
   })
 
-  it("takes workflows and jobs, runs them with --wait, and says who else would", async () => {
+  it("takes workflows and jobs, runs them with --wait, and prints which process would run them otherwise", async () => {
     expect((await command("push", "double.yaml")).stderr).toMatch(
       /E103[\s\S]*--handlers MODULE.*for a folder or a database, with this command/,
     )
@@ -65,7 +65,7 @@ describe("a folder without a server", () => {
 })
 
 describe("a database without a server", () => {
-  it("is watched by looking again: every job's end is told", async () => {
+  it("is watched by polling: every job's end is printed", async () => {
     const database = await freshDatabase()
     onTestFinished(database.drop)
     const engine = await openUmbra(database.url, { handlers: [approval] })
@@ -85,12 +85,12 @@ describe("a database without a server", () => {
     all.kill("SIGINT")
     const { code, stdout } = await all.ended
     expect(code).toBe(0)
-    const told = stdout
+    const received = stdout
       .trim()
       .split("\n")
       .map(line => JSON.parse(line))
-    expect(told.filter(({ job_id }) => job_id === before.id)).toEqual([])
-    expect(told.at(-1)).toMatchObject({
+    expect(received.filter(({ job_id }) => job_id === before.id)).toEqual([])
+    expect(received.at(-1)).toMatchObject({
       job_id: quick.id,
       workflow: "quick",
       finished_at: expect.any(String),

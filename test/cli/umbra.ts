@@ -70,11 +70,11 @@ export function cleanEnvironment(): NodeJS.ProcessEnv {
 }
 
 function listen(stream: NodeJS.ReadableStream): { text: string } {
-  const heard = { text: "" }
+  const received = { text: "" }
   stream.setEncoding("utf8").on("data", (text: string) => {
-    heard.text += text
+    received.text += text
   })
-  return heard
+  return received
 }
 
 /** A folder of its own with these files in it. */

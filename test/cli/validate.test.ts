@@ -184,7 +184,7 @@ describe("umbra validate", () => {
       expect(line.length).toBeLessThan(130)
   })
 
-  it("has colours only where asked for", async () => {
+  it("has colours only where requested", async () => {
     const plain = await umbra(["validate", "bad.yaml"], { cwd })
     const forced = await umbra(["validate", "bad.yaml"], { cwd, env: { FORCE_COLOR: "1" } })
     const refused = await umbra(["validate", "bad.yaml"], { cwd, env: { FORCE_COLOR: "1", NO_COLOR: "1" } })

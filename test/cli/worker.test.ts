@@ -101,7 +101,7 @@ describe("umbra worker", () => {
     expect([code, stderr.match(/cannot be reached/g)?.length]).toEqual([0, 1])
   })
 
-  it("S10 a port that is taken is told as an error, and nothing goes on", async () => {
+  it("S10 a port that is taken is reported as an error, and nothing else starts", async () => {
     const taken = createServer().listen(0, "127.0.0.1")
     onTestFinished(() => void taken.close())
     await once(taken, "listening")

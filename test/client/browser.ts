@@ -34,8 +34,8 @@ try {
 
 /** What the page's script came to. Rejects if it failed. */
 export async function inChromium({ script, server, answers }: Page): Promise<unknown> {
-  let settle: (told: { result?: unknown; error?: string }) => void
-  const told = new Promise<{ result?: unknown; error?: string }>(resolved => {
+  let settle: (answer: { result?: unknown; error?: string }) => void
+  const answer = new Promise<{ result?: unknown; error?: string }>(resolved => {
     settle = resolved
   })
   const origin = createServer(async (incoming, response) => {
@@ -64,7 +64,7 @@ export async function inChromium({ script, server, answers }: Page): Promise<unk
   const ended = new Promise<void>(done => chromium.once("close", () => done()))
   try {
     const { result, error } = await Promise.race([
-      told,
+      answer,
       ended.then((): { result?: unknown; error?: string } => ({
         error: "Chromium ended before the page told its result",
       })),

@@ -71,7 +71,7 @@ describe("the client", () => {
     })
   })
 
-  it("tells every problem of an input and of a workflow", async () => {
+  it("reports every problem of an input and of a workflow", async () => {
     await expect(umbra.submit("greeting", { name: 1 })).rejects.toMatchObject({ code: "E304", status: 422 })
     const wrong = {
       name: "x",
@@ -131,7 +131,7 @@ describe("the client", () => {
     expect(await all(umbra.jobs({ labels: { run: "pages" }, createdBefore: created - 60_000 }))).toEqual([])
   })
 
-  it("J20 pushes versions, compares them, moves aliases and tells their history", async () => {
+  it("J20 pushes versions, compares them, moves aliases and lists their history", async () => {
     const { workflows } = umbra
     const version = (value: number) => ({
       name: "counted",

@@ -17,7 +17,7 @@ it("J18 events of many pages come as one list, from behind what was seen", async
   expect(asked).toEqual(["?after=4&limit=10000", "?after=5.1&limit=10000", "?after=5.2&limit=10000"])
 })
 
-it("J18 a server that knows no pages is asked once", async () => {
+it("J18 a server without pages gets one request", async () => {
   const fetch = (async () => Response.json({ events: [{ seq: 5 }] })) as unknown as typeof globalThis.fetch
   expect(await connect({ url: "http://127.0.0.1:1", fetch }).events("j")).toEqual([{ seq: 5 }])
 })

@@ -53,10 +53,10 @@ describe("submitting", () => {
     for (let i = 0; i < 3; i++) await umbra.submit(definition)
     definition.nodes.push({ id: "b", handler: "input" })
     await umbra.submit(definition)
-    const told = server.requests.map(({ path, body }) =>
+    const received = server.requests.map(({ path, body }) =>
       path === "/jobs" ? JSON.parse(body).workflow : path,
     )
-    expect(told).toEqual(["/workflows", "w@3", "w@3", "w@3", "/workflows", "w@4", "/workflows", "w@5"])
+    expect(received).toEqual(["/workflows", "w@3", "w@3", "w@3", "/workflows", "w@4", "/workflows", "w@5"])
   })
 })
 
@@ -123,7 +123,7 @@ describe("errors", () => {
     })
   })
 
-  it("say what happened when nobody answers", async () => {
+  it("describe what happened when the server does not answer", async () => {
     const server = await scripted(json(job))
     await server.stop()
     const error = await failure(connect({ url: server.url, ...quick, retries: 1 }).job("j"))
@@ -153,7 +153,7 @@ describe("errors", () => {
 })
 
 describe("requests", () => {
-  it("carry the token, also one that is fetched for each, and further headers", async () => {
+  it("carry the token, also one that is fetched for each, and additional headers", async () => {
     const server = await scripted(json(job))
     let made = 0
     const options: ConnectOptions = { url: `${server.url}/`, headers: { "x-team": "shop" } }
@@ -186,7 +186,7 @@ describe("requests", () => {
 })
 
 describe("waiting", () => {
-  it("asks until the job has ended, also while the server is away", async () => {
+  it("polls until the job has ended, also while the server is unavailable", async () => {
     const running = json({ ...job, status: "PROCESSING" })
     const server = await scripted(running, drop, drop, problem(503, "E612"), running, json(job))
     const umbra = connect({ url: server.url, ...quick, retries: 0 })

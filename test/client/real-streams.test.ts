@@ -59,10 +59,10 @@ describe("streams of the real server", () => {
     const umbra = connect({ url: proxy.url, retryMs: 5 })
     const LENGTH = 12
     const job = await umbra.submit(chain(LENGTH))
-    const told: JobStreamEvent[] = []
+    const received: JobStreamEvent[] = []
     let next = 0
     for await (const event of job.stream()) {
-      told.push(event)
+      received.push(event)
       if (!tellsWaiting(event)) continue
       await stages[next % 2]!.umbra.signal(job.id, "approved", next)
       next++
@@ -71,18 +71,18 @@ describe("streams of the real server", () => {
         proxy.cut()
       }
     }
-    const steps = told.flatMap(event =>
+    const steps = received.flatMap(event =>
       event.type === "node" ? [`${event.data.node} ${event.data.status}`] : [],
     )
     expect(new Set(steps).size).toBe(steps.length)
     expect(steps.filter(step => step.endsWith("COMPLETED"))).toHaveLength(LENGTH)
-    expect(told.at(-1)).toMatchObject({ type: "end", data: { reason: "job_ended" } })
-    const jobs = told.flatMap(event => (event.type === "job" ? [event.data.status] : []))
+    expect(received.at(-1)).toMatchObject({ type: "end", data: { reason: "job_ended" } })
+    const jobs = received.flatMap(event => (event.type === "job" ? [event.data.status] : []))
     expect(jobs.at(-1)).toBe("COMPLETED")
-    expect(told.filter(({ type }) => type === "snapshot")).toHaveLength(1)
+    expect(received.filter(({ type }) => type === "snapshot")).toHaveLength(1)
   })
 
-  it("S4 of all jobs tell each state of each job; watch tells each event once", async () => {
+  it("S4 of all jobs send each state of each job; watch yields each event once", async () => {
     const stage = await openStage()
     onTestFinished(() => stage.close())
     const proxy = await cuttable(() => stage.server.url)

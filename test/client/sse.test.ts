@@ -45,7 +45,7 @@ describe("server-sent events", () => {
     expect(parseText("data: whole\n\ndata: half\n")).toHaveLength(1)
   })
 
-  it("without data are none, but their id is a place to go on from", () => {
+  it("without data are none, but their id is a place to continue from", () => {
     const { messages, parser } = parse([bytesOf("event: x\nid: 9\n\n")])
     expect(messages).toEqual([])
     expect(parser.lastEventId).toBe("9")

@@ -26,8 +26,8 @@ describe("a stream", () => {
         over,
       ]),
     )
-    const told = await all(connect({ url: server.url }).stream("j"))
-    expect(told).toEqual([
+    const received = await all(connect({ url: server.url }).stream("j"))
+    expect(received).toEqual([
       { type: "snapshot", id: "p0", data: { job: { job_id: "j" }, nodes: [] } },
       { type: "job", id: "p1", data: { job_id: "j", n: 1 } },
       { type: "end", id: null, data: { reason: "job_ended" } },
@@ -38,19 +38,19 @@ describe("a stream", () => {
     })
   })
 
-  it("S4 goes on behind the last event after each lost connection", async () => {
+  it("S4 continues after the last event after each lost connection", async () => {
     const server = await scripted(
       ...[events([snapshot, changed(1)], "cut"), drop, problem(503, "E611"), events([changed(2)])],
       ...[events([event("progress", { pct: 5 })], "cut"), events([changed(3), over])],
     )
-    const told = await all(connect({ url: server.url, ...quick }).stream("j"))
-    expect(told.map(({ type, id }) => id ?? type)).toEqual(["p0", "p1", "p2", "progress", "p3", "end"])
+    const received = await all(connect({ url: server.url, ...quick }).stream("j"))
+    expect(received.map(({ type, id }) => id ?? type)).toEqual(["p0", "p1", "p2", "progress", "p3", "end"])
     expect(server.requests.map(({ headers }) => headers["last-event-id"])).toEqual([
       ...[undefined, "p1", "p1", "p1", "p2", "p2"],
     ])
   })
 
-  it("begins behind the event that the caller names, tells resets and connects anew when the server stops", async () => {
+  it("begins after the event that the caller names, yields resets and connects again when the server stops", async () => {
     const server = await scripted(
       events([
         event("reset", { reason: "too_far_behind" }),
@@ -60,13 +60,13 @@ describe("a stream", () => {
       events([changed(1), event("end", { reason: "job_deleted" })]),
     )
     const lost: number[] = []
-    const told = await all(
+    const received = await all(
       connect({ url: server.url }).stream("j", {
         lastEventId: "old",
         onReconnect: ({ tries }) => lost.push(tries),
       }),
     )
-    expect(told.map(({ type }) => type)).toEqual(["reset", "snapshot", "job", "end"])
+    expect(received.map(({ type }) => type)).toEqual(["reset", "snapshot", "job", "end"])
     expect(server.requests.map(({ headers }) => headers["last-event-id"])).toEqual(["old", "p0"])
     expect(lost).toEqual([1])
   })
@@ -76,7 +76,7 @@ describe("a stream", () => {
     expect((await all(connect({ url: server.url }).stream("j"))).map(({ type }) => type)).toEqual(["end"])
   })
 
-  it("of all jobs ends when the caller stops, and lets go of the connection", async () => {
+  it("of all jobs ends when the caller stops, and releases the connection", async () => {
     let closed: () => void
     const gone = new Promise<void>(resolve => {
       closed = resolve
@@ -86,17 +86,17 @@ describe("a stream", () => {
       events([snapshot, changed(1)], "open")(response, request)
     })
     const stop = new AbortController()
-    const told: JobsStreamEvent[] = []
+    const received: JobsStreamEvent[] = []
     for await (const one of connect({ url: server.url }).stream({ signal: stop.signal })) {
-      told.push(one)
+      received.push(one)
       if (one.type === "job") stop.abort()
     }
-    expect(told).toHaveLength(2)
+    expect(received).toHaveLength(2)
     await gone
     expect(server.requests[0]?.path).toBe("/jobs/stream")
   })
 
-  it("lets go of the connection when the caller breaks off", async () => {
+  it("releases the connection when the caller breaks off", async () => {
     let end: () => void
     const gone = new Promise<void>(resolve => {
       end = resolve
@@ -132,19 +132,19 @@ describe("a stream", () => {
     expect(once.requests.length).toBeGreaterThan(2)
   })
 
-  it("is connected anew when there is no sign of life", async () => {
+  it("is connected again when there is no sign of life", async () => {
     const server = await scripted(events([snapshot], "open"), events([changed(1), over]))
-    const told = await all(connect({ url: server.url, silenceMs: 100 }).stream("j"))
-    expect(told.map(({ type }) => type)).toEqual(["snapshot", "job", "end"])
+    const received = await all(connect({ url: server.url, silenceMs: 100 }).stream("j"))
+    expect(received.map(({ type }) => type)).toEqual(["snapshot", "job", "end"])
     expect(server.requests[1]?.headers["last-event-id"]).toBe("p0")
   })
 })
 
 describe("watching a job", () => {
-  const happened = (seq: number) => ({ type: "node.completed", seq, payload: {} })
+  const completedEvent = (seq: number) => ({ type: "node.completed", seq, payload: {} })
 
   it("gives every event once, in order, whatever becomes of the stream, and progress beside", async () => {
-    const log: object[] = [happened(1)]
+    const log: object[] = [completedEvent(1)]
     let streams = 0
     const server = await scripted((response, request) => {
       const [, after = "-1"] = /after=(\d+)/.exec(request.path) ?? []
@@ -154,27 +154,27 @@ describe("watching a job", () => {
       }
       streams++
       if (streams === 1) return events([snapshot], "cut")(response, request)
-      log.push(happened(2), happened(3))
+      log.push(completedEvent(2), completedEvent(3))
       events([event("progress", { progress_pct: 50 }), changed(1), over])(response, request)
     })
     const progress: number[] = []
-    const told = await all(
+    const received = await all(
       connect({ url: server.url }).watch("j", { onProgress: p => progress.push(p.progress_pct) }),
     )
-    expect(told.map(({ seq }) => seq)).toEqual([1, 2, 3])
+    expect(received.map(({ seq }) => seq)).toEqual([1, 2, 3])
     expect(progress).toEqual([50])
   })
 
-  it("bears a server that goes between the news and the look at it, as long as the patience lasts", async () => {
+  it("tolerates a server that stops between the event and the query that follows, as long as the patience lasts", async () => {
     let looks = 0
     const server = await scripted((response, request) => {
       if (!request.path.includes("/events")) return events([snapshot, over])(response, request)
       if (++looks <= 3) return drop(response, request)
-      json({ events: request.path.includes("after=") ? [] : [happened(1)] })(response, request)
+      json({ events: request.path.includes("after=") ? [] : [completedEvent(1)] })(response, request)
     })
     const options = { url: server.url, retries: 0, ...quick }
-    const told = await all(connect(options).watch("j"))
-    expect(told.map(({ seq }) => seq)).toEqual([1])
+    const received = await all(connect(options).watch("j"))
+    expect(received.map(({ seq }) => seq)).toEqual([1])
     looks = Number.NEGATIVE_INFINITY
     await expect(all(connect({ ...options, patienceMs: 0 }).watch("j"))).rejects.toMatchObject({
       code: "E650",

@@ -19,7 +19,7 @@ it("a reference is an object with a key artifact and a hash, at any depth", () =
   expect([...artifactsInText(JSON.stringify(value))].sort()).toEqual([hash("a"), hash("b"), hash("c")])
 })
 
-it("a text that only looks like a reference is none", () => {
+it("a text that only resembles a reference is none", () => {
   const values: Json[] = [
     hash("a"),
     [hash("a")],

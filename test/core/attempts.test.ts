@@ -113,7 +113,7 @@ describe("the times of an attempt", () => {
     expect(viewOf(job, "a")).toMatchObject({ duration_ms: 200, queued_ms: 300 })
   })
 
-  it("tell the handler's time and the wait apart", () => {
+  it("separate the handler's time from the wait", () => {
     const job = new Job(chain("a"))
     job.now += 100
     const until = job.now + 60_000
@@ -164,17 +164,17 @@ describe("what ran for less than a second", () => {
     return job.facts.at(-1)
   }
   const two = () => new Job(["ran", "queued"].map(id => ({ id, dependencies: [] })))
-  const told = (job: Job, id: string) =>
+  const eventsOf = (job: Job, id: string) =>
     eventsFor(job)
       .filter(({ node }) => node === id)
       .map(({ type, at }) => `${type} ${at - 1_000_000}`)
 
-  it("and was cancelled with its job is told to have run, since when and where", () => {
+  it("and was cancelled with its job is shown to have run, since when and where", () => {
     const job = two()
     job.now += 400
     sendWhile(job, [{ node: 0, ran_ms: 300, worker: "w7" }], { type: "cancel" })
-    expect(told(job, "ran")).toEqual(["node.queued 0", "node.running 100", "node.cancelled 400"])
-    expect(told(job, "queued")).toEqual(["node.queued 0", "node.cancelled 400"])
+    expect(eventsOf(job, "ran")).toEqual(["node.queued 0", "node.running 100", "node.cancelled 400"])
+    expect(eventsOf(job, "queued")).toEqual(["node.queued 0", "node.cancelled 400"])
     expect(viewOf(job, "ran")).toMatchObject({ status: "CANCELLED", duration_ms: 300, worker: "w7" })
     expect(viewOf(job, "queued")).toMatchObject({ status: "CANCELLED", started_at: null, worker: null })
     expect(historyOf(job, "ran").attempts).toMatchObject([
@@ -182,24 +182,24 @@ describe("what ran for less than a second", () => {
     ])
   })
 
-  it("and failed permanently is told to have run before it failed; so is its sibling", () => {
+  it("and failed permanently is shown to have run before it failed; so is its sibling", () => {
     const job = two()
     job.now += 400
     sendWhile(job, [{ node: 1, ran_ms: 50, worker: "w7" }], {
       ...{ type: "failed", node: 0, attempt: 1, fault: final, times: times(250) },
     })
-    expect(told(job, "ran")).toEqual(["node.queued 0", "node.running 150", "node.failed 400"])
-    expect(told(job, "queued")).toEqual(["node.queued 0", "node.running 350", "node.cancelled 400"])
+    expect(eventsOf(job, "ran")).toEqual(["node.queued 0", "node.running 150", "node.failed 400"])
+    expect(eventsOf(job, "queued")).toEqual(["node.queued 0", "node.running 350", "node.cancelled 400"])
   })
 
-  it("and was lost with its worker is told to have run", () => {
+  it("and was lost with its worker is shown to have run", () => {
     const job = two()
     job.now += 400
     sendWhile(job, [{ node: 0, ran_ms: 300, worker: "w7" }], {
       type: "recover",
       only: [{ node: 0, attempt: 1 }],
     })
-    expect(told(job, "ran")).toEqual([
+    expect(eventsOf(job, "ran")).toEqual([
       "node.queued 0",
       "node.running 100",
       "attempt.lost 400",
@@ -344,18 +344,18 @@ describe("the history of attempts", () => {
     job.start("a")
     job.send({ type: "hand_over" })
     fail(job, "a", { times: times(1) })
-    const told = historyOf(job, "a").attempts.map(({ attempt, outcome }) => `${attempt} ${outcome}`)
-    expect(told).toEqual(["1 lost", "2 handed_over", "2 failed", "3 null"])
+    const eventsOf = historyOf(job, "a").attempts.map(({ attempt, outcome }) => `${attempt} ${outcome}`)
+    expect(eventsOf).toEqual(["1 lost", "2 handed_over", "2 failed", "3 null"])
     expect(viewOf(job, "a")).toMatchObject({ attempt: 3, max_attempts: 4, losses: 1 })
   })
 
-  it("goes on over a retry of the job, which gives the node as many attempts again", () => {
+  it("continues over a retry of the job, which gives the node as many attempts again", () => {
     const job = new Job(chain("a"))
     job.fail("a", final)
     job.send({ type: "retry" })
     complete(job, "a", { times: times(1) })
-    const told = historyOf(job, "a").attempts.map(({ attempt, outcome }) => `${attempt} ${outcome}`)
-    expect(told).toEqual(["1 failed", "2 completed"])
+    const eventsOf = historyOf(job, "a").attempts.map(({ attempt, outcome }) => `${attempt} ${outcome}`)
+    expect(eventsOf).toEqual(["1 failed", "2 completed"])
     expect(viewOf(job, "a")).toMatchObject({ attempt: 2, max_attempts: 4, losses: 0 })
   })
 
@@ -392,11 +392,11 @@ describe("graph, history and events", () => {
     const events = eventsFor(job)
     for (const { id } of job.specs) {
       const view = viewOf(job, id)
-      const told = events.findLast(
+      const eventsOf = events.findLast(
         ({ node, item, type }) => node === id && item === undefined && type.startsWith("node."),
       )
-      if (told !== undefined && view.items === undefined)
-        expect({ attempt: told.attempt, status: told.to }).toEqual({
+      if (eventsOf !== undefined && view.items === undefined)
+        expect({ attempt: eventsOf.attempt, status: eventsOf.to }).toEqual({
           attempt: view.attempt,
           status: view.status,
         })

@@ -4,7 +4,7 @@ import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide/decide.ts"
 import { WHOLE_BYTES } from "../../src/core/payloads.ts"
 import { newJobState } from "../../src/core/state.ts"
-import { jobFigures } from "../../src/core/statistics/job-figures.ts"
+import { jobMetrics } from "../../src/core/statistics/job-metrics.ts"
 import { isBusy, resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
 import { attemptHistory } from "../../src/core/view/attempt-history.ts"
 import { expandJobFacts } from "../../src/core/view/events.ts"
@@ -55,7 +55,7 @@ describe("the times of an attempt in its fact", () => {
 })
 
 describe("J21 places of a list", () => {
-  it("an item that fails for good leaves its place to the next, and the list goes on", () => {
+  it("an item that fails for good leaves its place to the next, and the list continues", () => {
     const job = new Job([{ id: "a", dependencies: [], maxParallel: 1, failFast: false }])
     job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2, 3] })
     const list = job.state.lists.get(0)!.state
@@ -329,7 +329,7 @@ describe("a shutdown that hands items over", () => {
   })
 })
 
-describe("the figures of a job", () => {
+describe("the metrics of a job", () => {
   it("of a node with items have the losses of all its items, and how long the whole list took", () => {
     const job = new Job(apart("a", "b"))
     job.now += 500
@@ -341,20 +341,20 @@ describe("the figures of a job", () => {
     for (const item of [0, 1])
       job.send({ type: "completed", node: 0, item, attempt: 2, output: 1, times: times("w1", 0) } as Command)
     job.send({ type: "completed", ...job.task("b"), output: 1, times: times("w1", 0) } as Command)
-    const [list, plain] = jobFigures(job.state).nodes
+    const [list, plain] = jobMetrics(job.state).nodes
     expect(list).toMatchObject({ node: "a", losses: 2, attempts: 4, durationMs: 2500 })
     expect(plain).toMatchObject({ node: "b", losses: 0, durationMs: 5 })
   })
 })
 
-describe("the figures of a job that was retried", () => {
+describe("the metrics of a job that was retried", () => {
   it("have what was used since, and how long job and node were queued", () => {
     const job = new Job(chain("a"))
     job.now += 100
     job.send({
       ...{ type: "failed", ...job.task("a"), fault: final, times: times("w1", 0), usage: { tokens: 3 } },
     } as Command)
-    expect(jobFigures(job.state)).toMatchObject({
+    expect(jobMetrics(job.state)).toMatchObject({
       queuedMs: 95,
       nodes: [{ queuedMs: 95, usage: { tokens: 3 } }],
     })
@@ -363,7 +363,7 @@ describe("the figures of a job that was retried", () => {
     job.send({
       ...{ type: "completed", ...job.task("a"), output: 1, times: times("w1", 0), usage: { tokens: 4 } },
     } as Command)
-    expect(jobFigures(job.state)).toMatchObject({
+    expect(jobMetrics(job.state)).toMatchObject({
       queuedMs: 195,
       nodes: [{ queuedMs: 195, usage: { tokens: 4 } }],
     })

@@ -2,7 +2,7 @@
 
 import { type JobStatus, jobMayBecome, type NodeStatus, nodeMayBecome } from "../../src/core/states.ts"
 import type { JobEvent } from "../../src/core/view/events.ts"
-import { demand } from "./invariants.ts"
+import { mustHold } from "./invariants.ts"
 
 export interface Story {
   readonly job: JobStatus | null
@@ -15,21 +15,21 @@ export function follow(events: readonly JobEvent[], nodeIds: readonly string[]):
   const keys = new Set<string>()
   const since = new Map<string, number>()
   for (const event of events) {
-    demand(!keys.has(event.idempotency_key), `the key ${event.idempotency_key} is there twice`)
+    mustHold(!keys.has(event.idempotency_key), `the key ${event.idempotency_key} is there twice`)
     keys.add(event.idempotency_key)
     if (event.to === undefined) continue
     const step = `${event.type} ${event.from} → ${event.to}`
     if (event.type.startsWith("job.")) {
-      demand(event.from === job, `${step}, but the job was ${job}`)
+      mustHold(event.from === job, `${step}, but the job was ${job}`)
       const to = event.to as JobStatus
-      demand(job === null ? to === "PENDING" : jobMayBecome(job, to), `${step} is not in the table`)
+      mustHold(job === null ? to === "PENDING" : jobMayBecome(job, to), `${step} is not in the table`)
       job = to
     } else if (event.item === undefined) {
       const was = nodes.get(event.node ?? "")
-      demand(was !== undefined && event.from === was, `${step}, but ${event.node} was ${was}`)
-      demand(nodeMayBecome(was, event.to as NodeStatus), `${step} is not in the table`)
+      mustHold(was !== undefined && event.from === was, `${step}, but ${event.node} was ${was}`)
+      mustHold(nodeMayBecome(was, event.to as NodeStatus), `${step} is not in the table`)
       const before = since.get(event.node!) ?? 0
-      demand(
+      mustHold(
         event.at >= before,
         `${step} of ${event.node} at ${event.at}, before its last state at ${before}`,
       )

@@ -15,7 +15,7 @@ const eventsFor = (job: Job) => [
 ]
 
 /** `type node#attempt source`, of an item `type node[item]#attempt source` */
-const told = (job: Job, since = 0) =>
+const eventTypes = (job: Job, since = 0) =>
   eventsFor(job)
     .filter(({ seq }) => seq >= 100 + since)
     .map(({ type, node, item, attempt, source }) => {
@@ -28,7 +28,7 @@ describe("J18 every transition can be read as an event", () => {
     const job = new Job(chain("a", "b"))
     job.complete("a")
     job.complete("b")
-    expect(told(job)).toEqual([
+    expect(eventTypes(job)).toEqual([
       "job.pending command",
       "job.queued command",
       "job.dispatching command",
@@ -66,7 +66,7 @@ describe("J18 every transition can be read as an event", () => {
     }
   })
 
-  it("goes on from a folded state with the same events", () => {
+  it("continues from a folded state with the same events", () => {
     const job = scenarios["failed-then-partially-retried"]!()
     const graph = graphOf(job.specs)
     const half = job.facts.length >> 1
@@ -77,10 +77,10 @@ describe("J18 every transition can be read as an event", () => {
     expect(rest).toEqual(eventsFor(job).filter(({ seq }) => seq >= 100 + half))
   })
 
-  it("a retry tells the attempt that failed and the one that follows, and when", () => {
+  it("a retry has the attempt that failed and the one that follows, and when", () => {
     const job = new Job(chain("a"))
     job.fail("a")
-    expect(told(job, 1)).toEqual(["node.running a#1 worker", "node.queued a#2 worker"])
+    expect(eventTypes(job, 1)).toEqual(["node.running a#1 worker", "node.queued a#2 worker"])
     expect(eventsFor(job).at(-1)?.payload).toEqual({
       reason: "retry",
       fault: passing,
@@ -88,11 +88,11 @@ describe("J18 every transition can be read as an event", () => {
     })
   })
 
-  it("a failure tells what it brought down, then the job's end", () => {
+  it("a failure is followed by the nodes that it cancelled, then by the job's end", () => {
     const job = new Job([...chain("a", "b"), { id: "beside", dependencies: [] }])
     job.start("a")
     job.fail("a", final)
-    expect(told(job, 2)).toEqual([
+    expect(eventTypes(job, 2)).toEqual([
       "node.failed a#1 worker",
       "node.failed b#1 engine",
       "node.cancelled beside#1 engine",
@@ -104,7 +104,7 @@ describe("J18 every transition can be read as an event", () => {
     expect(end?.payload).toEqual({ fault: final, node: "a" })
   })
 
-  it("a cause is told before what follows from it, also among items", () => {
+  it("a cause precedes what follows from it, also among items", () => {
     const specs = ["list", "beside"].map(id => ({ id, dependencies: [] }))
     const times = { worker: "w", heldMs: 0, ranMs: 0 }
     const expanded = () => {
@@ -115,7 +115,7 @@ describe("J18 every transition can be read as an event", () => {
     const ofNode = expanded()
     const failed = { type: "failed", attempt: 1, fault: final, times } as const
     ofNode.send({ ...failed, node: 1 })
-    expect(told(ofNode, 2)).toEqual([
+    expect(eventTypes(ofNode, 2)).toEqual([
       "node.running beside#1 worker",
       "node.failed beside#1 worker",
       "item.cancelled list[0]#1 engine",
@@ -125,7 +125,7 @@ describe("J18 every transition can be read as an event", () => {
     ])
     const ofItem = expanded()
     ofItem.send({ ...failed, node: 0, item: 1 })
-    expect(told(ofItem, 2)).toEqual([
+    expect(eventTypes(ofItem, 2)).toEqual([
       "item.running list[1]#1 worker",
       "item.failed list[1]#1 worker",
       "node.failed list#1 worker",
@@ -134,7 +134,7 @@ describe("J18 every transition can be read as an event", () => {
       "job.failed engine",
     ])
     ofItem.send({ type: "retry" })
-    expect(told(ofItem, 3)).toEqual([
+    expect(eventTypes(ofItem, 3)).toEqual([
       "job.queued command",
       "job.dispatching command",
       "node.queued list#1 worker",
@@ -147,27 +147,27 @@ describe("J18 every transition can be read as an event", () => {
     ])
   })
 
-  it("a lost attempt that nobody saw start is no event, one that ran is", () => {
+  it("a lost attempt whose start was not recorded is no event, one that ran is", () => {
     const job = new Job(["ran", "queued"].map(id => ({ id, dependencies: [] })))
     job.start("ran")
     job.send({ type: "recover" })
-    expect(told(job, 2)).toEqual(["attempt.lost ran#1 engine", "node.queued ran#2 engine"])
+    expect(eventTypes(job, 2)).toEqual(["attempt.lost ran#1 engine", "node.queued ran#2 engine"])
   })
 
-  it("X4 says that a provider ended what nobody followed any more", () => {
+  it("X4 has the end of an operation that was no longer needed", () => {
     const job = new Job(chain("a"))
     job.submitted("a", "op-1")
     job.news("a", "op-1", { type: "error", fault: passing }, { poll: { ...usualPolls, maxErrors: 0 } })
     const before = job.facts.length
     job.news("a", "op-1", { type: "completed", output: "film" }, { source: "webhook" })
-    expect(told(job, before)).toEqual([
+    expect(eventTypes(job, before)).toEqual([
       "node.running a#2 provider",
       "node.completed a#2 provider",
       "job.completed engine",
     ])
   })
 
-  it("says who resumed a waiting node: its timer, a signal, an early signal", () => {
+  it("names what resumed a waiting node: its timer, a signal, an early signal", () => {
     const job = new Job(["nap", "late", "early"].map(id => ({ id, dependencies: [] })))
     job.send({ type: "signal", name: "b", data: 1 })
     job.sleep("nap", 5)
@@ -175,7 +175,7 @@ describe("J18 every transition can be read as an event", () => {
     job.awaitSignal("early", "b")
     job.send({ type: "signal", name: "a", data: 2 })
     job.pass(5)
-    const completions = told(job).filter(text => text.startsWith("node.completed"))
+    const completions = eventTypes(job).filter(text => text.startsWith("node.completed"))
     expect(completions).toEqual([
       "node.completed early#1 signal",
       "node.completed late#1 signal",
@@ -187,7 +187,7 @@ describe("J18 every transition can be read as an event", () => {
     const job = new Job(chain("a"))
     job.preview("a", 1)
     job.preview("a", 2)
-    expect(told(job, 2)).toEqual(["job.processing engine", "job.preview worker"])
+    expect(eventTypes(job, 2)).toEqual(["job.processing engine", "job.preview worker"])
     expect(eventsFor(job).at(-1)?.payload).toEqual({ node: "a", data: 2 })
   })
 
@@ -197,13 +197,13 @@ describe("J18 every transition can be read as an event", () => {
     job.send({ type: "retry" })
     job.send({ type: "cancel" })
     job.send({ type: "delete" })
-    expect(told(job, 2).slice(0, 4)).toEqual([
+    expect(eventTypes(job, 2).slice(0, 4)).toEqual([
       "job.queued command",
       "job.dispatching command",
       "node.queued a#1 engine",
       "node.pending b#1 engine",
     ])
-    expect(told(job).at(-1)).toBe("job.deleted command")
+    expect(eventTypes(job).at(-1)).toBe("job.deleted command")
   })
 
   it("an output that is not in memory shows by its size", () => {

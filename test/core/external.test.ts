@@ -76,7 +76,7 @@ describe("an operation at a provider", () => {
     expect(job.status("a")).toBe("WAITING")
   })
 
-  it("X4 that failed is submitted anew as another operation, and the old one's late result is ignored", () => {
+  it("X4 that failed is submitted again as another operation, and the old one's late result is ignored", () => {
     const job = new Job(chain("a"))
     job.submitted("a", "op-1")
     job.news("a", "op-1", { type: "failed", fault: passing })
@@ -89,7 +89,7 @@ describe("an operation at a provider", () => {
     expect(job.news("a", "op-2", made())).toBeNull()
   })
 
-  it("X3 is looked at after 30 s, 60 s, 120 s and then every 120 s", () => {
+  it("X3 is polled after 30 s, 60 s, 120 s and then every 120 s", () => {
     const job = new Job(chain("a"))
     job.submitted("a", "op-1")
     for (const seconds of [30, 60, 120, 120]) {
@@ -104,7 +104,7 @@ describe("an operation at a provider", () => {
     ])
   })
 
-  it("X3 is not looked at twice at once, and a crash in between loses nothing", () => {
+  it("X3 has at most one poll in flight, and a crash in between loses nothing", () => {
     const job = new Job(chain("a"))
     job.submitted("a", "op-1")
     job.pass(30)
@@ -114,7 +114,7 @@ describe("an operation at a provider", () => {
     expect(wakeAt(fold(graphOf(job.specs), job.facts))).toBeLessThanOrEqual(job.now)
   })
 
-  it("X3 survives looks that fail until the policy says so", () => {
+  it("X3 survives polls that fail until the policy's limit", () => {
     const poll = { ...usualPolls, maxErrors: 2 }
     const job = new Job([{ id: "a", dependencies: [], retry: { maxAttempts: 1 } }])
     job.submitted("a", "op-1")
@@ -129,7 +129,7 @@ describe("an operation at a provider", () => {
     expect(job.abandoned).toEqual(["a:op-1"])
   })
 
-  it("X3 that can never be looked at fails its node at the first look, and the provider is told", () => {
+  it("X3 that can never be polled fails its node at the first poll, and the provider is notified", () => {
     const job = new Job(chain("a"))
     job.submitted("a", "op-1")
     job.news("a", "op-1", { type: "error", fault: final, isFinal: true })
@@ -210,7 +210,7 @@ describe("an operation at a provider", () => {
     expect(job.abandoned).toEqual(["a:op-1"])
   })
 
-  it("is looked at at once when a webhook is only a hint", () => {
+  it("is polled at once when a webhook is only a hint", () => {
     const job = new Job(chain("a"))
     job.submitted("a", "op-1")
     job.news("a", "op-1", { type: "hint" }, { source: "webhook" })
@@ -219,7 +219,7 @@ describe("an operation at a provider", () => {
   })
 })
 
-describe("a provider that asks for time (429)", () => {
+describe("a provider that requests a pause (429)", () => {
   const busy = { code: "E409", message: "too many", retryable: true, details: { status: 429 } } as const
   const atProvider = [{ id: "a", dependencies: [], provider: "acme", retry: { maxAttempts: 2 } }]
 
@@ -241,7 +241,7 @@ describe("a provider that asks for time (429)", () => {
     expect(job.state.status).toBe("FAILED")
   })
 
-  it("X6 is asked less and less often: after what it says, and at least after a wait that grows to the policy's most", () => {
+  it("X6 is polled less and less often: after the time that it names, and at least after a wait that grows to the policy's maximum", () => {
     const job = new Job(atProvider)
     const waits = [0, 0, 0, 1000, 0, 0, 0].map(retry_after_seconds => {
       job.fail("a", { ...busy, retry_after_seconds })
@@ -252,7 +252,7 @@ describe("a provider that asks for time (429)", () => {
     expect(waits).toEqual([15, 30, 60, 1000, 240, 300, 300])
   })
 
-  it("X6 is asked at most once a second, whatever it and the policy say", () => {
+  it("X6 is polled at most once a second, whatever it and the policy say", () => {
     const job = new Job([{ ...atProvider[0]!, retry: { initialSeconds: 0 } }])
     for (let n = 0; n < 1100; n++) {
       job.fail("a", { ...busy, retry_after_seconds: 0 })
@@ -277,7 +277,7 @@ describe("a provider that asks for time (429)", () => {
     expect(finally_.state.status).toBe("FAILED")
   })
 
-  it("X3 X6 is looked at again when it wants to be, and that is no look that failed", () => {
+  it("X3 X6 is polled again at the time that it names, and that is no failed poll", () => {
     const poll = { ...usualPolls, maxErrors: 0 }
     const job = new Job(atProvider)
     job.submitted("a", "op-1")

@@ -64,7 +64,7 @@ describe("J13 the taxonomy of faults", () => {
     expect(fault(outer).message).toBe(outer.message)
   })
 
-  it("tells what is in a cause, and stores no stack", () => {
+  it("includes the message of a cause, and stores no stack", () => {
     const { message, details } = fault(error({ cause: error({ status: 500 }, "inner") }, "outer"))
     expect(message).toBe("outer: inner")
     expect(details).toEqual({ status: 500 })
@@ -84,10 +84,10 @@ describe("J13 the taxonomy of faults", () => {
   })
 
   it("says what threw it, where that is no handler", () => {
-    const told = (thrown: unknown) => toFault(thrown, { now: 0, thrower: "adapter" }).message
-    expect(told(undefined)).toBe("The adapter threw undefined.")
-    expect(told("")).toBe("The adapter threw an empty string.")
-    expect(told(new TypeError())).toBe("The adapter threw TypeError without a message.")
+    const messageOf = (thrown: unknown) => toFault(thrown, { now: 0, thrower: "adapter" }).message
+    expect(messageOf(undefined)).toBe("The adapter threw undefined.")
+    expect(messageOf("")).toBe("The adapter threw an empty string.")
+    expect(messageOf(new TypeError())).toBe("The adapter threw TypeError without a message.")
   })
 
   it("survives getters that throw, rings of causes and hostile proxies", () => {

@@ -44,25 +44,25 @@ export function observe(state: JobState): Observed {
   return { job: state.status, nodes: Array.from(state.nodeStatus, (_, node) => readNodeStatus(state, node)) }
 }
 
-export function demand(condition: boolean, otherwise: string): asserts condition {
+export function mustHold(condition: boolean, otherwise: string): asserts condition {
   if (!condition) throw new Error(otherwise)
 }
 
 /** After each single fact: invariants 2 and 6. */
 export function verifyApplied({ state, graph }: Checked, before: Observed, fact: Fact): void {
   const after = observe(state)
-  demand(
+  mustHold(
     isJobPath(before.job, after.job),
     `the job went from ${before.job} to ${after.job} by ${JSON.stringify(fact)}`,
   )
   for (const [node, status] of after.nodes.entries()) {
     const was = before.nodes[node]!
     const { id } = graph.nodes[node]!
-    demand(isNodePath(was, status), `${id} went from ${was} to ${status} by ${JSON.stringify(fact)}`)
+    mustHold(isNodePath(was, status), `${id} went from ${was} to ${status} by ${JSON.stringify(fact)}`)
     const open = dependenciesOf(graph, node).filter(dependency => !isDone(state, dependency))
-    demand(state.remaining[node] === open.length, `${id} counts ${state.remaining[node]} of ${open.length}`)
+    mustHold(state.remaining[node] === open.length, `${id} counts ${state.remaining[node]} of ${open.length}`)
     if (isInFlight(state, node))
-      demand(open.length === 0, `${id} is in flight before its dependencies are done`)
+      mustHold(open.length === 0, `${id} is in flight before its dependencies are done`)
   }
 }
 
@@ -87,7 +87,7 @@ export function verify(checked: Checked): void {
   const { state, model, now } = checked
   const live = summaryOf(state, now)
   const expected = model.summary(now)
-  demand(
+  mustHold(
     isDeepStrictEqual(live, expected),
     `the model says ${JSON.stringify(expected)}, the core ${JSON.stringify(live)}`,
   )
@@ -101,8 +101,8 @@ export function verify(checked: Checked): void {
 /** Invariant 5. Retry times that have come are the one difference: no fact says that such a node was handed out. */
 function verifyFold({ graph, journal, state, now }: Checked): void {
   const folded = fold(graph, journal)
-  demand(isDeepStrictEqual(recorded(folded), recorded(state)), "the journal folds to another state")
-  demand(
+  mustHold(isDeepStrictEqual(recorded(folded), recorded(state)), "the journal folds to another state")
+  mustHold(
     isDeepStrictEqual(summaryOf(folded, now), summaryOf(state, now)),
     "the journal folds to other timers",
   )
@@ -119,7 +119,7 @@ function verifyOneCompletion({ journal }: Checked): void {
     const counts =
       fact.type === "node_completed" || fact.type === "node_skipped" || fact.type === "signal_received"
     if (!counts || fact.node === undefined) continue
-    demand(!completed.has(fact.node), `node ${fact.node} completed twice`)
+    mustHold(!completed.has(fact.node), `node ${fact.node} completed twice`)
     completed.add(fact.node)
   }
 }
@@ -136,34 +136,34 @@ function verifyTimers(state: JobState): void {
   if (isDelayed(state) && !isPaused) times.push(state.startAt!)
   const earliest = Math.min(...times, state.expiresAt ?? Number.POSITIVE_INFINITY)
   if (!jobHasEnded(state.status))
-    demand((nextTimer(state) ?? Number.POSITIVE_INFINITY) <= earliest, "a timer would fire late")
+    mustHold((nextTimer(state) ?? Number.POSITIVE_INFINITY) <= earliest, "a timer would fire late")
 }
 
 /** Invariant 3. */
 function verifyEnded({ state, pool }: Checked): void {
-  demand(state.active === 0 && pool.size === 0, "an ended job has work in flight")
-  demand(
+  mustHold(state.active === 0 && pool.size === 0, "an ended job has work in flight")
+  mustHold(
     state.retryAt.size + state.waiting.size + state.started.size + state.awaitingSlot.size === 0 &&
       state.held.size === 0 &&
       state.paused === null,
     "an ended job waits for something",
   )
-  demand(state.pollAt.size + state.polls.size + state.polling.size === 0, "an ended job would be looked at")
-  demand(nextTimer(state) === null, "an ended job has a timer")
+  mustHold(state.pollAt.size + state.polls.size + state.polling.size === 0, "an ended job would be looked at")
+  mustHold(nextTimer(state) === null, "an ended job has a timer")
   // Whoever owns it next must tell its relatives; with nobody left to tell it is never looked at again.
-  demand(wakeAt(state) === (state.unsettled ? 0 : null), "an ended job is woken for nothing, or not at all")
+  mustHold(wakeAt(state) === (state.unsettled ? 0 : null), "an ended job is woken for nothing, or not at all")
 }
 
 /** Invariant 4. */
 function verifyAwake({ state, pool, now }: Checked): void {
-  demand(!isDelayed(state) || pool.size === 0, "a job has begun before its start time")
+  mustHold(!isDelayed(state) || pool.size === 0, "a job has begun before its start time")
   const due = [...state.retryAt.values()].filter(at => at <= now).length
-  demand(state.active === pool.size, `${state.active} nodes count as active, workers have ${pool.size}`)
+  mustHold(state.active === pool.size, `${state.active} nodes count as active, workers have ${pool.size}`)
   const waitsForNews = [...state.waiting.values()].some(({ kind }) => kind !== "timer")
   const comes = waitsForNews || state.awaitingSlot.size > 0 || state.paused !== null
-  demand(pool.size + due > 0 || wakeAt(state) !== null || comes, "nothing will ever wake the job")
+  mustHold(pool.size + due > 0 || wakeAt(state) !== null || comes, "nothing will ever wake the job")
   for (const [node, waiting] of state.waiting)
-    demand(
+    mustHold(
       waiting.kind !== "external" || waiting.next_poll_at === undefined || state.pollAt.has(node),
       "an operation that can be looked at never will be",
     )

@@ -12,7 +12,7 @@ import { graphView } from "../../src/core/view/view.ts"
 import fc from "../support/property.ts"
 import { type Action, actions } from "./actions.ts"
 import { graphOf } from "./graphs.ts"
-import { demand } from "./invariants.ts"
+import { mustHold } from "./invariants.ts"
 import { Mirror } from "./mirror.ts"
 import { Simulation } from "./simulation.ts"
 
@@ -53,21 +53,24 @@ function followItems({ graph, journal }: Mirror, size: number): void {
   const at = new Array<string>(size).fill("PENDING")
   for (const event of expandJobFacts("job", graph, facts)) {
     if (event.item === undefined || event.to === undefined) continue
-    demand(event.from === at[event.item], `${event.type} from ${event.from}, but item was ${at[event.item]}`)
+    mustHold(
+      event.from === at[event.item],
+      `${event.type} from ${event.from}, but item was ${at[event.item]}`,
+    )
     const [from, to] = [event.from, event.to] as [NodeStatus, NodeStatus]
-    demand(nodeMayBecome(from, to), `${event.type} from ${from} is not in the table`)
+    mustHold(nodeMayBecome(from, to), `${event.type} from ${from} is not in the table`)
     at[event.item] = to
   }
   const list = fold(graph, journal).lists.get(0)!
   const { items } = graphView(fold(graph, journal), { now: 0 }).nodes[0]!
   for (const status of new Set(at)) {
     const count = at.filter(other => other === status).length
-    demand(
+    mustHold(
       (items as unknown as Record<string, number>)[status.toLowerCase()] === count,
       `${count} items are ${status}, the view says ${JSON.stringify(items)}`,
     )
   }
-  demand(list.items.length === size, "the list has another length")
+  mustHold(list.items.length === size, "the list has another length")
 }
 
 const steps = fc.array(
@@ -152,7 +155,7 @@ class Windowed {
 
   finish(): void {
     for (let turn = 0; !jobHasEnded(this.#state.status); turn++) {
-      demand(turn < 500, "the list goes on for ever")
+      mustHold(turn < 500, "the list goes on for ever")
       this.#now += 1_000_000
       for (const item of this.#begun()) {
         this.#list.retryAt.delete(item)
@@ -181,16 +184,16 @@ class Windowed {
     }
     if (!this.#state.lists.has(0)) return
     const folded = fold(this.#graph, this.#journal).lists.get(0)!.state
-    demand(isDeepStrictEqual(folded.nodeStatus, this.#list.nodeStatus), "the journal folds to other items")
-    demand(folded.room === this.#list.room, "the journal folds to other places")
+    mustHold(isDeepStrictEqual(folded.nodeStatus, this.#list.nodeStatus), "the journal folds to other items")
+    mustHold(folded.room === this.#list.room, "the journal folds to other places")
     if (jobHasEnded(this.#state.status)) {
       this.#verifyEnd()
       return
     }
     const begun = this.#begun().length
     const held = [...this.#list.nodeStatus].filter(status => status === 0).length
-    demand(begun <= this.#places, `${begun} of ${this.#places} places are taken`)
-    demand(
+    mustHold(begun <= this.#places, `${begun} of ${this.#places} places are taken`)
+    mustHold(
       held === 0 || begun === this.#places,
       `${held} items wait, ${begun} of ${this.#places} places are taken`,
     )
@@ -200,9 +203,9 @@ class Windowed {
   #verifyEnd(): void {
     const counts = itemCounts(this.#state.lists.get(0)!, Number.POSITIVE_INFINITY)
     const { total, completed = 0, failed = 0, cancelled = 0 } = counts
-    demand(completed + failed + cancelled === total, `a list has ended with ${JSON.stringify(counts)}`)
-    demand(failed > 0 === (this.#state.status === "FAILED"), `${failed} failed: ${this.#state.status}`)
-    if (this.#graph.nodes[0]!.failFast) demand(failed <= 1, `${failed} items failed, not the first alone`)
-    else demand(cancelled === 0, `${cancelled} items were given up`)
+    mustHold(completed + failed + cancelled === total, `a list has ended with ${JSON.stringify(counts)}`)
+    mustHold(failed > 0 === (this.#state.status === "FAILED"), `${failed} failed: ${this.#state.status}`)
+    if (this.#graph.nodes[0]!.failFast) mustHold(failed <= 1, `${failed} items failed, not the first alone`)
+    else mustHold(cancelled === 0, `${cancelled} items were given up`)
   }
 }

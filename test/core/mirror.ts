@@ -28,7 +28,7 @@ import {
   wakeAt,
 } from "../../src/core/timers.ts"
 import { graphOf } from "./graphs.ts"
-import { demand } from "./invariants.ts"
+import { mustHold } from "./invariants.ts"
 import type { Core } from "./simulation.ts"
 
 export class Mirror implements Core {
@@ -152,12 +152,12 @@ export class Mirror implements Core {
     same([outer.orphans, outer.unsettled], [flat.orphans, flat.unsettled], `relatives ${what}`)
     same(outer.fault?.item, flat.fault?.node, `the cause ${what}`)
     const isDone = flat.unfinished === 0
-    demand(
+    mustHold(
       (readNodeStatus(outer, 0) === "COMPLETED") === isDone,
       `the node is ${readNodeStatus(outer, 0)} ${what}`,
     )
     if (isDone) same((outer.outputs[0] as ListOutput).outputs, flat.outputs, `the node's output ${what}`)
-    demand(
+    mustHold(
       jobHasEnded(outer.status) || !jobHasEnded(items.status),
       `the list has ended, its job has not ${what}`,
     )
@@ -216,7 +216,7 @@ function mirrorEffect(effect: Effect): Effect {
 }
 
 function same(found: unknown, expected: unknown, what: string): void {
-  demand(
+  mustHold(
     isDeepStrictEqual(found, expected),
     `${what}: of nodes ${JSON.stringify(expected)}, of items ${JSON.stringify(found)}`,
   )

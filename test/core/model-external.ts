@@ -1,6 +1,6 @@
 /** What news of an operation at a provider mean to the model. */
 import type { Model } from "./model.ts"
-import { type JobResult, type ModelNews, nextLook } from "./model-node.ts"
+import { type JobResult, type ModelNews, nextPollDelay } from "./model-node.ts"
 
 /** X4: news of an operation count for the node that waits for it, and only while it does. */
 export function newsInModel(
@@ -28,14 +28,14 @@ export function newsInModel(
   const isTooMany = poll?.maxErrors != null && node.pollErrors + 1 > poll.maxErrors
   if (result.type === "error" && (isTooMany || result.isFinal === true)) {
     model.failed(id, result.fault, now, random)
-    if (node.state === "FAILED") givenUp(model, id, operation)
+    if (node.state === "FAILED") givenUpOperation(model, id, operation)
     else node.unfollowed = operation
     return true
   }
   if (looked) {
     node.polls++
     node.pollErrors = result.type === "error" ? node.pollErrors + 1 : 0
-    node.pollAt = now + nextLook(node, poll.jitter, random)
+    node.pollAt = now + nextPollDelay(node, poll.jitter, random)
   }
   if (result.type === "hint" && poll !== null) node.pollAt = now
   if (result.type === "postponed" && byPoll && poll !== null) node.pollAt = Math.max(now, result.until)
@@ -45,7 +45,7 @@ export function newsInModel(
 }
 
 /** J16: the provider is told. What it does next for this node is something else. */
-export function givenUp(model: Model, id: string, externalId: string): void {
+export function givenUpOperation(model: Model, id: string, externalId: string): void {
   const node = model.nodes.get(id)!
   node.unfollowed = null
   node.operations++

@@ -165,7 +165,7 @@ export function backoff(node: ModelNode, random: number): number {
 }
 
 /** X3: 30 s, 60 s, 120 s and so on, less the random share. */
-export function nextLook(node: ModelNode, jitter: number, random: number): number {
+export function nextPollDelay(node: ModelNode, jitter: number, random: number): number {
   const seconds = node.polls === 0 ? 30 : node.polls === 1 ? 60 : 120
   return Math.round(seconds * 1000 * (1 - jitter * random))
 }

@@ -18,7 +18,7 @@ export function join(node: ModelNode): boolean {
 }
 
 /** What is held against a node whose process died. Only a death alone is a death that counts. */
-export function afterDeath(node: ModelNode): ModelSuspect {
+export function suspectAfterDeath(node: ModelNode): ModelSuspect {
   const before = node.suspect ?? { isolated: false, deaths: 0, streak: 0, begunAt: 0 }
   if (!node.startKnown) return before
   if (!node.alone) return { ...before, isolated: true }
@@ -28,6 +28,6 @@ export function afterDeath(node: ModelNode): ModelSuspect {
 
 export function isBlamed(node: ModelNode, lossLimit: number): boolean {
   if (!node.startKnown || !node.alone) return false
-  const { deaths, streak } = afterDeath(node)
+  const { deaths, streak } = suspectAfterDeath(node)
   return streak >= lossLimit || deaths >= 3 * lossLimit
 }

@@ -8,7 +8,7 @@ import fc from "../support/property.ts"
 import { actions } from "./actions.ts"
 import { follow } from "./event-story.ts"
 import { dags } from "./graphs.ts"
-import { demand } from "./invariants.ts"
+import { mustHold } from "./invariants.ts"
 import { type Core, core, Simulation } from "./simulation.ts"
 
 /** What happens to items is compared with what happens to nodes: items.test.ts. */
@@ -85,9 +85,9 @@ function verifyStory({ graph, journal, state }: Simulation): void {
     [...expandJobFacts("job", graph, facts)],
     graph.nodes.map(({ id }) => id),
   )
-  demand(job === state.status, `the events end in ${job}, the job is ${state.status}`)
+  mustHold(job === state.status, `the events end in ${job}, the job is ${state.status}`)
   for (const [node, { id }] of graph.nodes.entries())
-    demand(nodes.get(id) === readNodeStatus(state, node), `the events leave ${id} in ${nodes.get(id)}`)
+    mustHold(nodes.get(id) === readNodeStatus(state, node), `the events leave ${id} in ${nodes.get(id)}`)
 }
 
 /** Facts and refusals the histories led to. */

@@ -4,7 +4,7 @@
  */
 import type { Json, JsonObject } from "../../src/core/json.ts"
 import type { NodeSpec } from "./graphs.ts"
-import { givenUp } from "./model-external.ts"
+import { givenUpOperation } from "./model-external.ts"
 import {
   backoff,
   expiry,
@@ -21,7 +21,7 @@ import {
   nodeSummary,
   type Wanted,
 } from "./model-node.ts"
-import { afterDeath, isBlamed, join, start } from "./model-suspects.ts"
+import { isBlamed, join, start, suspectAfterDeath } from "./model-suspects.ts"
 import type { JobSummary, NodeSummary } from "./summary.ts"
 
 export class Model {
@@ -204,7 +204,7 @@ export class Model {
       return
     }
     node.state = "FAILED"
-    if (node.unfollowed !== null) givenUp(this, id, node.unfollowed)
+    if (node.unfollowed !== null) givenUpOperation(this, id, node.unfollowed)
     this.jobFault = { code: fault.code, node: id }
     for (const [otherId, other] of this.nodes) {
       if (!isDownstream(this.nodes, otherId, id)) continue
@@ -293,7 +293,7 @@ export class Model {
     for (const node of lost) {
       this.endedUnanswered(node)
       if (node.startKnown) node.losses++
-      node.suspect = afterDeath(node)
+      node.suspect = suspectAfterDeath(node)
       node.startKnown = false
       node.notBefore = null
       node.attempt++
@@ -410,8 +410,8 @@ export class Model {
       })
       this.isUnsettled = this.isChild || this.orphans.length > 0
       for (const [id, node] of this.nodes) {
-        if (node.waits?.kind === "external") givenUp(this, id, node.waits.external_id)
-        else if (node.unfollowed !== null) givenUp(this, id, node.unfollowed)
+        if (node.waits?.kind === "external") givenUpOperation(this, id, node.waits.external_id)
+        else if (node.unfollowed !== null) givenUpOperation(this, id, node.unfollowed)
         this.endedUnanswered(node)
         this.leave(node, false)
         if (!isDone(node.state) && node.state !== "FAILED") node.state = "CANCELLED"

@@ -3,7 +3,7 @@ import type { OperationResult } from "../../src/core/commands.ts"
 import type { PollPolicy } from "../../src/core/plan.ts"
 import type { Action, News, Result } from "./actions.ts"
 import { newsInModel } from "./model-external.ts"
-import { nextLook } from "./model-node.ts"
+import { nextPollDelay } from "./model-node.ts"
 import { jobResultOf, type Move, type Stage } from "./moves.ts"
 
 const polls = (maxErrors: number | null): PollPolicy => ({ seconds: [30, 60, 120], jitter: 0.5, maxErrors })
@@ -21,7 +21,7 @@ export function submittedOf(
     command: { type: "submitted", ...task, provider: "acme", externalId, poll, ttlSeconds: ttl },
     inModel: () => {
       if (!model.accepts(id, task.attempt, false)) return false
-      const next = asks ? { next_poll_at: now + nextLook(model.nodes.get(id)!, 0.5, random) } : {}
+      const next = asks ? { next_poll_at: now + nextPollDelay(model.nodes.get(id)!, 0.5, random) } : {}
       const until = ttl === null ? {} : { until: now + ttl * 1000 }
       model.submitted(id, { kind: "external", provider: "acme", external_id: externalId, ...next, ...until })
       return true

@@ -14,7 +14,7 @@ import {
   parseTaskKey,
   taskKey,
 } from "../../src/core/state.ts"
-import { jobFigures } from "../../src/core/statistics/job-figures.ts"
+import { jobMetrics } from "../../src/core/statistics/job-metrics.ts"
 import { addJob, type Totals } from "../../src/core/statistics/totals.ts"
 import { Checkpoint } from "../../src/core/view/checkpoints.ts"
 import { graphView } from "../../src/core/view/view.ts"
@@ -67,7 +67,7 @@ describe("a task as one number", () => {
 })
 
 describe("the output of a list", () => {
-  it("is read anew when a part of it has left memory", () => {
+  it("is read again when a part of it has left memory", () => {
     const parts: Output[] = ["a", "b"]
     const list = new ListOutput(parts)
     expect(list.whole(() => null)).toEqual(["a", "b"])
@@ -132,7 +132,7 @@ describe("totals", () => {
       const job = new Job(chain("a"))
       job.now += ms
       end(job)
-      addJob(totals, jobFigures(job.state))
+      addJob(totals, jobMetrics(job.state))
     }
     took(15, job => job.complete("a"))
     took(5, job => job.send({ type: "cancel" }))

@@ -244,7 +244,7 @@ describe("losses have a limit of their own", () => {
     expect(state.suspects.get(0)).toMatchObject({ isolated: true, deaths: 0 })
   })
 
-  it("J21 an item that is blamed in a list without fail_fast leaves the other items and nodes going on", () => {
+  it("J21 an item that is blamed in a list without fail_fast does not stop the other items and nodes", () => {
     const job = new Job([
       { id: "list", dependencies: [], failFast: false },
       { id: "beside", dependencies: [] },

@@ -218,7 +218,7 @@ describe("J10 partial retry", () => {
 })
 
 describe("J12 skip", () => {
-  it("the output says so, and dependents go on", () => {
+  it("the output says so, and dependents continue", () => {
     const job = new Job(chain("a", "b"))
     job.skip("a")
     expect(job.status("a")).toBe("SKIPPED")
@@ -290,7 +290,7 @@ describe("J17 expiry", () => {
 })
 
 describe("signals and timers", () => {
-  it("a signal that comes early is kept for who asks, once", () => {
+  it("a signal that arrives early is kept for the first node that waits for it", () => {
     const job = new Job(["one", "two"].map(id => ({ id, dependencies: [] })))
     job.send({ type: "signal", name: "go", data: "first" })
     job.awaitSignal("one", "go")

@@ -12,7 +12,7 @@ import { type JobState, newJobState, RUNNING } from "../../src/core/state.ts"
 import { nextTimer, resetEarliestTimer, takeDuePolls, takeDueRetries } from "../../src/core/timers.ts"
 import type { Action } from "./actions.ts"
 import { graphOf, type NodeSpec } from "./graphs.ts"
-import { demand, type Observed, observe, verify, verifyApplied } from "./invariants.ts"
+import { mustHold, type Observed, observe, verify, verifyApplied } from "./invariants.ts"
 import { Model } from "./model.ts"
 import type { JobResult } from "./model-node.ts"
 import { answerOf, jobResultOf, lossLimit, type Move, moveOf } from "./moves.ts"
@@ -76,7 +76,7 @@ export class Simulation {
   /** Answers whatever is asked until the job has ended: nothing may be stuck. */
   finish(): void {
     for (let turn = 0; !this.model.isOver(); turn++) {
-      demand(turn < 500, "the job goes on for ever")
+      mustHold(turn < 500, "the job goes on for ever")
       if (this.state.paused !== null) this.act({ do: "resume" })
       const [task] = this.pool
       const signal = [...this.state.waiting.values()].find(waiting => waiting.kind === "signal")
@@ -96,7 +96,7 @@ export class Simulation {
       else if (child !== undefined) this.endChild(child[0])
       else if (timer !== null)
         this.act({ do: "pass", seconds: Math.max(0, timer - this.now) / 1000, wakes: true })
-      else demand(false, "nothing will ever wake the job")
+      else mustHold(false, "nothing will ever wake the job")
     }
   }
 
@@ -126,7 +126,7 @@ export class Simulation {
       this.effects.dispatched.push(`${this.graph.nodes[node]!.id}#${this.state.attempt[node]!}`)
     const due = [...this.state.pollAt].filter(([, at]) => at <= this.now).length
     this.core.takeDuePolls(this.state, this.now)
-    demand(this.state.polling.size >= due, "an operation that is due is not looked at")
+    mustHold(this.state.polling.size >= due, "an operation that is due is not looked at")
     this.core.resetEarliestTimer(this.state)
     this.model.woke(this.now, extra)
     this.settle(before)
@@ -151,7 +151,7 @@ export class Simulation {
     const before = this.model.inFlight()
     this.effects = noneYet()
     const accepted = this.record(move)
-    demand(
+    mustHold(
       inModel() === accepted,
       `${command.type} was ${accepted ? "accepted" : "refused"}, the model disagrees`,
     )
@@ -217,7 +217,7 @@ export class Simulation {
     switch (effect.type) {
       case "dispatch": {
         const task = name(effect.node, effect.attempt)
-        demand(before.nodes[effect.node] !== "COMPLETED", `${task} has completed and is dispatched`)
+        mustHold(before.nodes[effect.node] !== "COMPLETED", `${task} has completed and is dispatched`)
         this.effects.dispatched.push(task)
         break
       }
@@ -237,20 +237,23 @@ export class Simulation {
     const wasOver = this.model.wasOver
     const wanted = this.model.settle(this.now, before)
     const { dispatched, aborted, abandoned, ends } = this.effects
-    demand(abandoned.sort().join() === wanted.abandoned.join(), `abandoned ${abandoned}`)
-    const told = dispatched.filter(task => !aborted.includes(task))
-    demand(told.sort().join() === wanted.dispatched.join(), `dispatched ${told}, wanted ${wanted.dispatched}`)
+    mustHold(abandoned.sort().join() === wanted.abandoned.join(), `abandoned ${abandoned}`)
+    const remaining = dispatched.filter(task => !aborted.includes(task))
+    mustHold(
+      remaining.sort().join() === wanted.dispatched.join(),
+      `dispatched ${remaining}, wanted ${wanted.dispatched}`,
+    )
     const stopped = aborted.filter(task => before.has(task))
-    demand(stopped.sort().join() === wanted.aborted.join(), `aborted ${stopped}, wanted ${wanted.aborted}`)
-    demand(ends === (this.model.isOver() && !wasOver ? 1 : 0), `the end was told ${ends} times`)
+    mustHold(stopped.sort().join() === wanted.aborted.join(), `aborted ${stopped}, wanted ${wanted.aborted}`)
+    mustHold(ends === (this.model.isOver() && !wasOver ? 1 : 0), `the end was told ${ends} times`)
     for (const task of dispatched) {
-      demand(!this.everDispatched.has(task), `${task} is dispatched twice`)
+      mustHold(!this.everDispatched.has(task), `${task} is dispatched twice`)
       this.everDispatched.add(task)
       this.pool.add(task)
     }
     for (const task of aborted) this.pool.delete(task)
     const inFlight = this.model.inFlight()
-    demand([...this.pool].sort().join() === [...inFlight].sort().join(), `workers have ${[...this.pool]}`)
+    mustHold([...this.pool].sort().join() === [...inFlight].sort().join(), `workers have ${[...this.pool]}`)
     verify(this)
   }
 

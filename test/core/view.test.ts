@@ -178,7 +178,7 @@ describe("J19 the live overlay", () => {
     expect(withLive(view)).toBe(view)
   })
 
-  it("tells where a node stands in the queue for a slot", () => {
+  it("has the position of a node in the queue for a slot", () => {
     const job = new Job(chain("a"))
     job.send({ type: "await_slot", node: 0, attempt: 1, provider: "acme" })
     const waiting_on = { kind: "slot", provider: "acme", position: 3 } as const

@@ -9,7 +9,7 @@ import { setTimeout as delay } from "node:timers/promises"
 import { artifactFailpointNames, failpointNames } from "../../src/failpoints.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { check, type Verdict } from "./check.ts"
-import { judgeKept, type KeptVerdict } from "./kept.ts"
+import { checkKept, type KeptVerdict } from "./kept.ts"
 import { Life, type LifeOptions } from "./life.ts"
 import { type Random, randomFrom } from "./random.ts"
 import { writeTask } from "./task.ts"
@@ -23,7 +23,7 @@ export interface CampaignOptions {
   readonly location: string | null
   /** Processes at once; more than one needs a store that can be shared. */
   readonly processes?: number
-  readonly tell?: (line: string) => void
+  readonly print?: (line: string) => void
 }
 
 export interface Report extends Verdict {
@@ -57,7 +57,7 @@ export async function campaign(options: CampaignOptions): Promise<Report> {
     const journal = await openJournal(location)
     try {
       const verdict = await check({ journal, folder, workload: work })
-      const { violations, ...kept } = await judgeKept({
+      const { violations, ...kept } = await checkKept({
         ...{ journal, content, folder: join(folder, "kept"), mostLostMs: MOST_LOST_MS },
       })
       return { ...verdict, violations: [...verdict.violations, ...violations], kept, deaths }
@@ -74,7 +74,7 @@ export async function killAll(
   task: string,
   options: CampaignOptions & { readonly draw?: DrawFate },
 ): Promise<Map<string, number>> {
-  const { kills, jobs, processes = 1, draw = drawFate, tell } = options
+  const { kills, jobs, processes = 1, draw = drawFate, print } = options
   const deaths = new Map<string, number>()
   let spent = 0
   const dieAgainAndAgain = async (from: number): Promise<void> => {
@@ -85,7 +85,9 @@ export async function killAll(
       const fate = draw(random, number)
       const place = await live({ task, from, to, step: processes }, fate)
       deaths.set(place, (deaths.get(place) ?? 0) + 1)
-      tell?.(`kill ${number}/${kills}: ${place}${fate.failpoint === undefined ? "" : ` (${fate.failpoint})`}`)
+      print?.(
+        `kill ${number}/${kills}: ${place}${fate.failpoint === undefined ? "" : ` (${fate.failpoint})`}`,
+      )
     }
   }
   await Promise.all(Array.from({ length: processes }, (_, from) => dieAgainAndAgain(from)))

@@ -40,7 +40,7 @@ export interface KeptParts {
   readonly mostLostMs: number
 }
 
-export async function judgeKept(parts: KeptParts): Promise<KeptVerdict> {
+export async function checkKept(parts: KeptParts): Promise<KeptVerdict> {
   const oracle = await readKept(parts.folder)
   const violations: string[] = []
   const all = new Set<string>()

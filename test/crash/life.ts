@@ -19,8 +19,8 @@ export interface LifeOptions {
 export class Life {
   readonly #child: ChildProcess
   readonly #exit: Promise<unknown>
-  #said = ""
-  #complaints = ""
+  #output = ""
+  #errors = ""
   #wake = () => {}
 
   constructor(options: LifeOptions) {
@@ -37,17 +37,17 @@ export class Life {
     })
     this.#exit = once(this.#child, "exit").then(() => this.#wake())
     this.#child.stdout!.on("data", chunk => {
-      this.#said += chunk
+      this.#output += chunk
       this.#wake()
     })
     this.#child.stderr!.on("data", chunk => {
-      this.#complaints = (this.#complaints + chunk).slice(-4000)
+      this.#errors = (this.#errors + chunk).slice(-4000)
     })
   }
 
-  /** All that it has said so far. */
-  get said(): string {
-    return this.#said
+  /** The whole standard output so far. */
+  get output(): string {
+    return this.#output
   }
 
   get pid(): number {
@@ -61,10 +61,10 @@ export class Life {
   /** Resolves when it has said the word: true; or has died before: false. */
   async says(word: string, timeoutMs: number): Promise<boolean> {
     const deadline = performance.now() + timeoutMs
-    while (!this.#said.includes(word) && !this.isOver) {
+    while (!this.#output.includes(word) && !this.isOver) {
       const left = deadline - performance.now()
       if (left <= 0)
-        throw new Error(`no "${word}" within ${timeoutMs} ms. It complained:\n${this.#complaints}`)
+        throw new Error(`no "${word}" within ${timeoutMs} ms. Its standard error:\n${this.#errors}`)
       await new Promise<void>(resolve => {
         const timer = setTimeout(resolve, left)
         this.#wake = () => {
@@ -74,7 +74,7 @@ export class Life {
       })
     }
     this.#mustNotHaveFailed()
-    return this.#said.includes(word)
+    return this.#output.includes(word)
   }
 
   async ended(): Promise<void> {
@@ -95,13 +95,13 @@ export class Life {
   async close(): Promise<void> {
     this.#child.kill("SIGTERM")
     await this.#exit
-    if (this.#child.exitCode !== 0) throw new Error(`closing failed:\n${this.#complaints}`)
+    if (this.#child.exitCode !== 0) throw new Error(`closing failed:\n${this.#errors}`)
   }
 
   /** A process that ended by itself, other than at its failpoint, has failed the test. */
   #mustNotHaveFailed(): void {
     const { exitCode } = this.#child
     if (exitCode !== null && exitCode !== 0)
-      throw new Error(`the process ended with ${exitCode}:\n${this.#complaints}`)
+      throw new Error(`the process ended with ${exitCode}:\n${this.#errors}`)
   }
 }

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
 import { FleetStage } from "../broker/stage.ts"
 import { Life } from "./life.ts"
-import { innocentNode, poisonNode } from "./poison.ts"
+import { otherNode, poisonNode } from "./poison.ts"
 
 const program = new URL("./worker-program.js", import.meta.url)
 
@@ -42,7 +42,7 @@ it("in a fleet a node that kills its worker is failed (E417), innocent ones of t
   await stage.served(umbra, "poison")
   const submit = (name: string, node: typeof poisonNode) => umbra.submit({ name, nodes: [node] })
   const innocent = [50, 150, 400, 900].flatMap(ms => [ms, ms, ms])
-  const jobs = await Promise.all(innocent.map(ms => submit(`innocent-${ms}`, innocentNode(ms))))
+  const jobs = await Promise.all(innocent.map(ms => submit(`innocent-${ms}`, otherNode(ms))))
   const poison = await submit("poison", poisonNode)
   expect(await poison.wait()).toMatchObject({ status: "FAILED", error: { code: "E417" } })
   expect(new Set(await Promise.all(jobs.map(async job => (await job.wait()).status)))).toEqual(

@@ -34,7 +34,7 @@ const OPEN_MS = 180_000
 const IDLE_MS = 180_000
 const POISON_MS = 300
 
-export function innocentNode(ms: number): WorkflowDefinition["nodes"][number] {
+export function otherNode(ms: number): WorkflowDefinition["nodes"][number] {
   return { id: "work", handler: "step", config: { number: 1, ms } }
 }
 
@@ -51,7 +51,7 @@ export async function poisonRun(options: PoisonOptions): Promise<PoisonReport> {
   const random = randomFrom(options.seed)
   const shapes = [
     { definition: { name: "poison", nodes: [poisonNode] } },
-    ...innocentMs.map(ms => ({ definition: { name: `innocent-${ms}`, nodes: [innocentNode(ms)] } })),
+    ...innocentMs.map(ms => ({ definition: { name: `innocent-${ms}`, nodes: [otherNode(ms)] } })),
   ]
   const jobs = [
     ...new Array<number>(poisons).fill(0),

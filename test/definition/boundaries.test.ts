@@ -56,13 +56,13 @@ describe("limits", () => {
     expect([prefetch(1_000_000), prefetch(1_000_001)]).toEqual([0, 1])
   })
 
-  it("texts that are too long are told their characters", () => {
+  it("problems of texts that are too long have their number of characters", () => {
     const [problem] = problemsOf(workflow({ description: "x".repeat(10_001) }))
     expect(problem?.message).toContain("expected at most 10000 characters.")
     expect(problemsOf(workflow({ description: "x".repeat(10_000) }))).toEqual([])
   })
 
-  it("of the problems of one value 1,000 are told", () => {
+  it("of the problems of one value 1,000 are reported", () => {
     const list = Array.from({ length: 1500 }, (_, n) => `{{ unknown_${n} }}`)
     expect(problemsOf(workflow({}, { config: { list } }))).toHaveLength(1000)
   })

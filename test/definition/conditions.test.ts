@@ -59,7 +59,7 @@ describe("when", () => {
     expect(problems(withWhen(when))).toEqual([])
   })
 
-  it.each(["", " "])("is told to be empty, not what to write in its place: %j", when => {
+  it.each(["", " "])("is reported as empty, without advice what to write in its place: %j", when => {
     const [problem] = validateWorkflow(withWhen(when), { handlers })
     expect(problem!.message).toBe(
       '"when" is empty. Write an expression that yields true or false, "{{ … }}", or leave "when" out.',

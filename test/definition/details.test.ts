@@ -81,7 +81,7 @@ describe("E107", () => {
 })
 
 describe("input schemas", () => {
-  it("of a reference that leads nowhere only that is told", () => {
+  it("of a reference without a target only that is reported", () => {
     const workflow = (input: object) =>
       JSON.stringify({ name: "x", input, nodes: [{ id: "a", handler: "echo" }] })
     expect(problemsOf(workflow({ $ref: "#/$defs/gone" })).map(({ path }) => path)).toEqual(["input.$ref"])
@@ -157,7 +157,7 @@ describe("input schemas", () => {
     ])
   })
 
-  it("references that lead nowhere are told before chains that are too long", () => {
+  it("references without a target are reported before chains that are too long", () => {
     const links = Array.from({ length: 20 }, (_, n) => [`d${n}`, { $ref: `#/$defs/d${n + 1}` }])
     const input = { $ref: "#/$defs/d0", $defs: Object.fromEntries(links) }
     const workflow = JSON.stringify({ name: "x", input, nodes: [{ id: "a", handler: "echo" }] })

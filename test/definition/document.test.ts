@@ -131,7 +131,7 @@ describe("YAML that is wrong everywhere", () => {
     expect(faults[0]).toMatch(/^2:1 Not valid YAML: Unexpected flow-seq-end token/)
   })
 
-  it("is told once per line, and only that line is read for advice", () => {
+  it("is reported once per line, and only that line is read for advice", () => {
     const looked = vi.spyOn(String.prototype, "lastIndexOf")
     onTestFinished(() => looked.mockRestore())
     expect(messages(`- &a ${"&b ".repeat(8000)}\n- ]`)).toEqual([
@@ -175,7 +175,7 @@ describe("JSON documents", () => {
     expect(messages(text)).toEqual([message])
   })
 
-  it("is taken for JSON only by its first character, unless the format is told", () => {
+  it("is taken for JSON only by its first character, unless the format is given", () => {
     expect(parseDocument(" \n[1]").format).toBe("json")
     expect(parseDocument("\uFEFF{}").format).toBe("json")
     expect(parseDocument("{a: 1}", { format: "yaml" }).value).toEqual({ a: 1 })

@@ -85,7 +85,7 @@ describe("work in turns", () => {
     expect(done).toEqual(["short", "long"])
   })
 
-  it("tells what went wrong, and goes on with the others", async () => {
+  it("reports what went wrong, and continues with the others", async () => {
     const done: string[] = []
     const broken = (function* (): Work<never> {
       yield* pieces("before", 10, done)
@@ -98,7 +98,7 @@ describe("work in turns", () => {
     ])
   })
 
-  it("many short works in a row let the event loop go on", async () => {
+  it("many short works in a row let the event loop continue", async () => {
     let turns = 0
     let next: NodeJS.Immediate
     const count = () => {

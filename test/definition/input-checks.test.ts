@@ -80,7 +80,7 @@ describe("where inputs are checked", () => {
 })
 
 describe("time for checks", () => {
-  it("a check that has no end is refused after its time, and the thread goes on", async () => {
+  it("a check that has no end is refused after its time, and the thread continues", async () => {
     const checks = new InputChecks({ longMs: 100 })
     expect(await checks.check(stored, endless, by)).toEqual({
       problems: [{ path: "input", message: expect.stringContaining("could not be checked within 100 ms") }],

@@ -118,7 +118,7 @@ describe("hostile schemas and inputs end", () => {
     )
   })
 
-  it("a schema that never passed a definition's checks is looked at first", () => {
+  it("a schema that never passed a definition's checks is checked first", () => {
     expect(checkInput({ $ref: "#" }, {}).problems?.[0]?.message).toMatch(
       /^The schema cannot be used.*without end/,
     )

@@ -148,7 +148,7 @@ describe("messages say what to do", () => {
 })
 
 describe("J4 all causes at once, no consequences", () => {
-  it("goes on past a wrong field, and past a wrong node", () => {
+  it("continues past a wrong field, and past a wrong node", () => {
     const text = yaml(`  - id: a
     handler: nope
     timeout_seconds: x

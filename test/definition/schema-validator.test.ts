@@ -133,7 +133,7 @@ describe("the work of a check is counted", () => {
 })
 
 describe("problems have a bound", () => {
-  it("a hundred are told, the others counted", () => {
+  it("a hundred are reported, the others counted", () => {
     const result = checker.check(
       { items: { type: "string" } },
       { given: Array(5000).fill(1), depth: 1 },

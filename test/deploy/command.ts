@@ -24,7 +24,7 @@ async function readHelp(command: string): Promise<CommandHelp> {
 }
 
 /** Every flag is one of the command's, and has a value if it needs one. Answers the values. */
-export async function mustBeTaken([command, ...words]: readonly string[]): Promise<Map<string, string>> {
+export async function mustBeAccepted([command, ...words]: readonly string[]): Promise<Map<string, string>> {
   const { options } = await helpOf(command!)
   const values = new Map<string, string>()
   for (let index = 0; index < words.length; index++) {

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest"
 import { parse, parseAllDocuments } from "yaml"
 import { root } from "../cli/umbra.ts"
 import { serve, storeOf } from "../server/served.ts"
-import { knownVariables, mustBeRoles, mustBeTaken } from "./command.ts"
+import { knownVariables, mustBeAccepted, mustBeRoles } from "./command.ts"
 
 const read = (path: string) => readFileSync(join(root, "deploy", path), "utf8")
 const run = promisify(execFile)
@@ -45,7 +45,7 @@ describe("deploy/Dockerfile", () => {
     expect(last("USER")).toBe("node")
     expect(last("EXPOSE")).toBe(String(PORT))
     expect(listIn(last("ENTRYPOINT"))).toEqual(["umbra"])
-    await mustBeTaken(listIn(last("CMD")))
+    await mustBeAccepted(listIn(last("CMD")))
     const { bin } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
     expect(read("Dockerfile")).toContain(`ln -s ../umbra/${bin.umbra} /app/node_modules/.bin/umbra`)
   })
@@ -88,7 +88,7 @@ describe("deploy/compose.yaml", () => {
       expect.arrayContaining(["api", "engine", "worker", "postgres", "redis"]),
     )
     for (const [name, service] of own) {
-      if (service.command !== undefined) await mustBeTaken(service.command)
+      if (service.command !== undefined) await mustBeAccepted(service.command)
       for (const variable of Object.keys(service.environment ?? {}))
         expect(await knownVariables(), name).toContain(variable)
       for (const volume of service.volumes ?? [])
@@ -130,7 +130,7 @@ describe("deploy/systemd", () => {
       const expanded = words.flatMap(word =>
         word.startsWith("$") ? (variables.get(word.slice(1))?.split(" ") ?? []) : [word],
       )
-      await mustBeTaken(expanded)
+      await mustBeAccepted(expanded)
       mustBeRoles(variables.get("UMBRA_ROLES"))
       for (const variable of variables.keys())
         if (variable.startsWith("UMBRA_")) expect(await knownVariables(), name).toContain(variable)
@@ -176,7 +176,7 @@ describe("deploy/kubernetes", () => {
     async (name, { spec }) => {
       const pod = spec.template.spec
       const [container] = pod.containers
-      await mustBeTaken(container.args)
+      await mustBeAccepted(container.args)
       for (const { name: variable } of container.env ?? []) expect(await knownVariables()).toContain(variable)
       expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 1000 })
       expect(container.securityContext).toMatchObject({

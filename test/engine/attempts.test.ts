@@ -74,8 +74,8 @@ describe("the attempts of a node", () => {
       ]),
     )
     expect((await job.wait()).status).toBe("FAILED")
-    const told = (await umbra.events(job.id)).filter(({ node }) => node !== undefined)
-    const ofNode = (id: string) => told.filter(({ node }) => node === id).map(({ type }) => type)
+    const received = (await umbra.events(job.id)).filter(({ node }) => node !== undefined)
+    const ofNode = (id: string) => received.filter(({ node }) => node === id).map(({ type }) => type)
     expect(ofNode("fails")).toEqual(["node.queued", "node.running", "node.failed"])
     expect(ofNode("beside")).toEqual(["node.queued", "node.running", "node.cancelled"])
   })
@@ -212,8 +212,8 @@ describe("the usage of failed attempts", () => {
       .toMatchObject([
         { outcome: "cancelled", started_at: expect.any(Number), worker: `local-${process.pid}` },
       ])
-    const told = await umbra.events(job.id)
-    expect(told.findLast(({ node }) => node === "b")).toMatchObject({
+    const received = await umbra.events(job.id)
+    expect(received.findLast(({ node }) => node === "b")).toMatchObject({
       type: "attempt.aborted",
       source: "worker",
     })

@@ -4,7 +4,7 @@ import { UmbraError } from "../../src/errors.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
-import { type Crash, mortalJournal } from "../bulk/mortal-journal.ts"
+import { type Crash, dyingJournal } from "../bulk/mortal-journal.ts"
 import { refusals } from "../bulk/stage.ts"
 import { flow, gate, handler, open, until } from "./stage.ts"
 
@@ -209,7 +209,7 @@ describe("a backfill", () => {
         seen.add(`${input.at} ${ctx.jobId}`)
       })
       for (const dies of [crash, null]) {
-        const mortal = mortalJournal(store, dies)
+        const mortal = dyingJournal(store, dies)
         const engine = { beatSeconds: 0.02, leaseSeconds: 0.3 }
         const umbra = await openUmbra(mortal.journal, { handlers: [witness], engine })
         const alive = (async () => {

@@ -20,7 +20,7 @@ it("the log names the reason where a driver rejects with a plain object", () => 
 })
 
 describe("group commit", () => {
-  it("waiters of a batch are settled, also when its whole content has been forgotten", async () => {
+  it("waiters of a batch are settled, also when its whole content has been dropped", async () => {
     const owned = new Map([
       [0, { epoch: 1, nextSeq: 1 }],
       [2, { epoch: 1, nextSeq: 1 }],
@@ -114,13 +114,16 @@ describe("group commit", () => {
     const umbra = await open({ at: journal, clock, log, handlers: [handler("quick", () => "done")] })
     isAway = true
     const jobs = [1, 2].map(() => umbra.submit(flow([{ id: "a", handler: "quick" }])))
-    const said = (text: string) => lines.filter(line => line.message.includes(text)).length
+    const hasLogged = (text: string) => lines.filter(line => line.message.includes(text)).length
     for (let tries = 1; tries <= 4; tries++) {
-      await until(`try ${tries}`, () => said("append failed") + said("database unavailable") === tries)
+      await until(
+        `try ${tries}`,
+        () => hasLogged("append failed") + hasLogged("database unavailable") === tries,
+      )
       if (tries === 4) isAway = false
       clock.advance(30_000)
     }
     for (const job of await Promise.all(jobs)) expect((await job.wait()).status).toBe("COMPLETED")
-    expect([said("database unavailable"), said("database available again")]).toEqual([1, 1])
+    expect([hasLogged("database unavailable"), hasLogged("database available again")]).toEqual([1, 1])
   })
 })

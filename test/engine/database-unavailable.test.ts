@@ -87,7 +87,7 @@ const quickly = { initialMs: 200 }
 describe("PostgreSQL", () => {
   it("killed with SIGKILL and restarted under load: the engine pauses, logs it, resumes; no partition moves", async () => {
     const { executions, step, fan } = load()
-    const { log, said } = collectLog()
+    const { log, hasLogged } = collectLog()
     const journal = await openJournal(postgres.url, { retry: quickly })
     const umbra = await open({ at: journal, handlers: [step], log, engine: { beatSeconds: 0.3 } })
     const work = submitting(umbra, fan)
@@ -96,14 +96,14 @@ describe("PostgreSQL", () => {
     await postgres.kill()
     await until(
       "the engine says that it has paused",
-      () => said("database unavailable: engine paused"),
+      () => hasLogged("database unavailable: engine paused"),
       60_000,
     )
     await expect(umbra.submit(fan)).rejects.toMatchObject({ code: "E611" })
     const acknowledged = work.ids.length
     await postgres.restart()
     await until("it goes on", () => work.ids.length > acknowledged + 50, 60_000)
-    expect(said("database available again")).toBe(true)
+    expect(hasLogged("database available again")).toBe(true)
     await work.stop()
     await everythingIsRight(umbra, work.ids, executions)
     expect(await epochs()).toEqual(before)
@@ -161,7 +161,7 @@ describe("PostgreSQL", () => {
     })
     const { executions, step, fan } = load()
     const { log, lines } = collectLog()
-    const givenUp = () => lines.filter(line => line.message.includes("append failed")).length
+    const givenUpOperation = () => lines.filter(line => line.message.includes("append failed")).length
     const umbra = await open({ at: journal, handlers: [step], log, engine: { beatSeconds: 0.3 } })
     const work = submitting(umbra, fan)
     await until("the load runs", () => work.ids.length > 20)
@@ -169,9 +169,9 @@ describe("PostgreSQL", () => {
     const afterDrop = work.ids.length
     await until("it goes on after the drop", () => work.ids.length > afterDrop + 20, 60_000)
     for (const lost of ["answers", "everything"] as const) {
-      const before = givenUp()
+      const before = givenUpOperation()
       proxy.goSilent(lost)
-      await until(`an append was given up without ${lost}`, () => givenUp() > before, 60_000)
+      await until(`an append was given up without ${lost}`, () => givenUpOperation() > before, 60_000)
       const silent = work.ids.length
       proxy.heal()
       await until("it goes on", () => work.ids.length > silent + 20, 60_000)

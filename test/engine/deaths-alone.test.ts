@@ -30,7 +30,7 @@ describe("the memory of deaths alone", () => {
     expect(deaths.latestOther(job("b", {}), { node: 9, item: 3 })).toBe(100)
   })
 
-  it("forgets nothing that is later, in whatever order it is learned", () => {
+  it("drops nothing that is later, in whatever order it is recorded", () => {
     const deaths = new DeathsAlone()
     for (const [id, at] of [
       ["a", 5],

@@ -1,6 +1,6 @@
 /** Delayed jobs: out of memory until their start time, and all that people do to them before. */
 import { describe, expect, it } from "vitest"
-import { jobFigures } from "../../src/core/statistics/job-figures.ts"
+import { jobMetrics } from "../../src/core/statistics/job-metrics.ts"
 import type { WorkflowSource } from "../../src/jobs/register.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
@@ -142,7 +142,7 @@ describe("a delayed job", () => {
     work.open()
   })
 
-  it("tells why, now and at past moments", async () => {
+  it("shows why, now and at past moments", async () => {
     const clock = new VirtualClock()
     const umbra = await open({ handlers: acting().handlers, clock })
     const startAt = iso(clock, HOUR)
@@ -169,7 +169,7 @@ describe("a delayed job", () => {
     clock.advance(HOUR * 1000)
     await job.wait()
     const { facts, state } = await umbra.queries.fold(job.id)
-    expect(jobFigures(state)).toMatchObject({ durationMs: 0, queuedMs: 0 })
+    expect(jobMetrics(state)).toMatchObject({ durationMs: 0, queuedMs: 0 })
     expect(facts.map(({ fact }) => fact.type)).toEqual([
       "job_submitted",
       "job_started",

@@ -39,7 +39,7 @@ it.runIf(process.platform === "linux")(
   async () => {
     const disk = await smallDisk("16m")
     const [folder, ballast] = [join(disk, "data"), join(disk, "ballast")]
-    const { log, lines, said } = collectLog()
+    const { log, lines, hasLogged } = collectLog()
     const journal = await openJournal(folder, { retry: { initialMs: 20, maxMs: 100 } })
     const busy = gate()
     const engine = await open({ at: journal, handlers: [busy.handler], log })
@@ -52,7 +52,7 @@ it.runIf(process.platform === "linux")(
     fill(ballast)
     const output = "x".repeat(500_000)
     busy.open(output)
-    await until("the engine says that it has paused", () => said("database unavailable: engine paused"))
+    await until("the engine says that it has paused", () => hasLogged("database unavailable: engine paused"))
     expect(lines.find(({ message }) => message.includes("paused"))?.fields.error).toContain(
       "the disk is full",
     )
@@ -65,7 +65,7 @@ it.runIf(process.platform === "linux")(
       expect(await engine.queries.verify(await engine.queries.row(id))).toEqual([])
       expect((await engine.node(id, "a")).output).toBe(output)
     }
-    expect(said("database available again")).toBe(true)
+    expect(hasLogged("database available again")).toBe(true)
     expect(busy.entered).toHaveLength(2)
     expect(await (await engine.submit(twoNodes)).wait()).toMatchObject({ status: "COMPLETED" })
   },

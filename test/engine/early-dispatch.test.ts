@@ -4,7 +4,7 @@ import { LocalBroker } from "../../src/broker/local.ts"
 import type { Batch, Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
-import { allFacts, jobsOf, robPartition } from "../support/store-tables.ts"
+import { allFacts, jobsOf, seizePartition } from "../support/store-tables.ts"
 import { collectLog, flow, gate, handler, open } from "./stage.ts"
 
 // A turn of the worker ends after some milliseconds, and on a busy machine any two tasks may be that far apart.
@@ -100,7 +100,7 @@ describe("early dispatch", () => {
       error => error.code,
     )
     await turns()
-    for (let id = 0; id < memory.partitions; id++) robPartition(memory, id, null)
+    for (let id = 0; id < memory.partitions; id++) seizePartition(memory, id, null)
     store.open()
     expect(await submitted).toBe("E610")
     expect([jobsOf(memory), allFacts(memory)]).toEqual([[], []])
@@ -126,14 +126,14 @@ describe("early dispatch", () => {
 
   it("a new job that cannot be dispatched is refused, not acknowledged and lost", async () => {
     const memory = createMemoryStore({ partitions: 4 })
-    const { log, said } = collectLog()
+    const { log, hasLogged } = collectLog()
     const umbra = await open({ at: openMemory(memory), log })
     const bug = vi.spyOn(LocalBroker.prototype, "dispatch").mockImplementationOnce(() => {
       throw new RangeError("a bug")
     })
     onTestFinished(() => bug.mockRestore())
     await expect(umbra.submit(flow([compute("a")]))).rejects.toThrow("a bug")
-    expect(said("quarantined")).toBe(true)
+    expect(hasLogged("quarantined")).toBe(true)
     expect([jobsOf(memory), allFacts(memory)]).toEqual([[], []])
   })
 

@@ -202,7 +202,7 @@ describe("close", () => {
   })
 
   it("a store that cannot be written to does not block close for ever, and every waiter is settled", async () => {
-    const { log, said } = collectLog()
+    const { log, hasLogged } = collectLog()
     const journal = openMemory()
     const append = journal.append.bind(journal)
     let isAway = false
@@ -215,7 +215,7 @@ describe("close", () => {
     const answers = Promise.allSettled([submitted, second])
     await until("the engine says that it has paused", () => {
       clock.advance(1000)
-      return said("engine paused")
+      return hasLogged("engine paused")
     })
     const third = umbra.submit(flow([{ id: "a", handler: "input" }]))
     await expect(third).rejects.toMatchObject({ code: "E611" })

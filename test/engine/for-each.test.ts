@@ -78,8 +78,8 @@ describe("J21 for_each", () => {
       status: "COMPLETED",
       items: { total: 3, completed: 3 },
     })
-    const told = (await umbra.events(job.id)).filter(event => event.item === 2).map(({ type }) => type)
-    expect(told).toEqual(["item.queued", "item.running", "item.completed"])
+    const received = (await umbra.events(job.id)).filter(event => event.item === 2).map(({ type }) => type)
+    expect(received).toEqual(["item.queued", "item.running", "item.completed"])
   })
 
   it("runs at most max_parallel at once, and the next as soon as one is done", async () => {

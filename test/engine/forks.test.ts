@@ -345,7 +345,7 @@ describe("forks", () => {
     await again.close()
   })
 
-  it("is decided by the engine that owns the origin, whichever process is asked", async () => {
+  it("is decided by the engine that owns the origin, whichever process gets the request", async () => {
     const { work, failing, take } = counting()
     const store = createMemoryStore()
     const engine = await openOn(store, { handlers: [work] })

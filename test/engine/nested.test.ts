@@ -23,8 +23,8 @@ describe("J14 a node that runs another workflow", () => {
     })
     const node = (await umbra.graph(job.id)).nodes[1]
     expect(node).toMatchObject({ id: "child", status: "COMPLETED", child_job_id: child })
-    const told = (await umbra.events(job.id)).filter(event => event.node === "child").map(({ to }) => to)
-    expect(told).toEqual(["QUEUED", "RUNNING", "WAITING", "COMPLETED"])
+    const received = (await umbra.events(job.id)).filter(event => event.node === "child").map(({ to }) => to)
+    expect(received).toEqual(["QUEUED", "RUNNING", "WAITING", "COMPLETED"])
     expect((await umbra.events(child)).map(({ type }) => type)).toContain("job.completed")
     expect((await umbra.jobs({ parentId: job.id })).map(({ job_id }) => job_id)).toEqual([child])
     expect((await umbra.jobs({ parentId: null })).map(({ job_id }) => job_id)).toEqual([job.id])
@@ -181,7 +181,7 @@ describe("J14 nesting has bounds", () => {
 
 describe("J14 J16 the end of a parent", () => {
   it.each(["cancelled", "failed by a neighbour"])(
-    "%s: its children, and theirs, are cancelled and their handlers told",
+    "%s: its children, and theirs, are cancelled and their handlers aborted",
     async how => {
       const { handler: held, came } = gate()
       const trigger = gate("trigger")

@@ -19,7 +19,7 @@ function heartbeat(engines: readonly string[], owners: readonly (string | null)[
 }
 
 it("a heartbeat that arrives while partitions are being taken is not lost", async () => {
-  const owned: OwnershipParts["owner"]["owned"] = new Map()
+  const owned: OwnershipParts["partitionOwner"]["owned"] = new Map()
   let recovered = () => {}
   const recovering = new Promise<number>(resolve => {
     recovered = () => resolve(0)
@@ -33,7 +33,7 @@ it("a heartbeat that arrives while partitions are being taken is not lost", asyn
       releasePartitions: async () => {},
       readMessages: async () => [],
     },
-    owner: { owned, jobs: new Map(), broker: {}, queue: { partitionsAdded: () => {} } },
+    partitionOwner: { owned, jobs: new Map(), broker: {}, queue: { partitionsAdded: () => {} } },
     partitions: new ReadyPartitions(1),
     recovery: { recover: () => recovering },
     wakeups: { partitionsAdded: async () => {} },

@@ -141,7 +141,7 @@ describe("the pace of retention", () => {
     expect(fast.largest).toBe(PAGE)
   })
 
-  it("looks every ten seconds while there is nothing to do", async () => {
+  it("polls every ten seconds while there is nothing to do", async () => {
     const rows = await new Rows({ tookMs: 1 }).run(120)
     expect(rows.pauses.slice(-3)).toEqual([10_000, 10_000, 10_000])
     expect(rows.pauses.length).toBeLessThan(15)

@@ -20,7 +20,7 @@ async function kindOf(umbra: Umbra, jobId: string, node: string): Promise<string
 }
 
 describe("a paused job", () => {
-  it("begins no further node, lets running ones end, and continues where it was", async () => {
+  it("begins no other node, lets running ones end, and continues where it was", async () => {
     const work = gate()
     const umbra = await open({ handlers: [work.handler, noop] })
     const job = await umbra.submit(chain)

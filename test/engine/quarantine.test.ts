@@ -63,7 +63,7 @@ describe("a job quarantined after an internal error", () => {
   })
 
   it.each(["memory", "SQLite", "PostgreSQL"])(
-    "goes on where its journal has it when its engine is restarted: %s",
+    "continues where its journal has it when its engine is restarted: %s",
     async kind => {
       const { umbra, id, again } = await stopped(await storeOf(kind))
       await umbra.close()

@@ -14,7 +14,7 @@ import {
   partitionAt,
   putEngine,
   removeFact,
-  robPartition,
+  seizePartition,
   storedPartitions,
 } from "../support/store-tables.ts"
 import { holding } from "./held-answers.ts"
@@ -93,7 +93,7 @@ describe("loading", () => {
     const cancelled = first.cancel(job.id)
     cancelled.catch(() => {})
     await until("it is being read", () => reads.held.length === 1)
-    robPartition(store, 0, "somebody else")
+    seizePartition(store, 0, "somebody else")
     putEngine(store, { engine: "somebody else", place: "elsewhere#1", beat: 1, follows: false })
     await until("the first knows", () => !first.owns(job.id))
     reads.letGo()
@@ -155,7 +155,7 @@ describe("fencing", () => {
     await new Promise(resolve => setImmediate(resolve))
     const { epoch } = partitionAt(store, 0)
     // Somebody takes the partition, cancels the job, and gives it back.
-    robPartition(store, 0, null)
+    seizePartition(store, 0, null)
     const peer = openMemory(store)
     const [taken] = await peer.takePartitions({
       engine: "peer",
@@ -228,10 +228,10 @@ describe("take-over", () => {
     let failures = 2
     journal.readFacts = (...args) =>
       failures-- > 0 ? Promise.reject(new JournalUnavailableError("away")) : readFacts(...args)
-    const { log, said } = collectLog()
+    const { log, hasLogged } = collectLog()
     const second = await open({ at: journal, log, engine: calm, handlers: [handler("gate", () => "again")] })
     expect(await second.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
-    expect(said("could not adjust partitions")).toBe(true)
+    expect(hasLogged("could not adjust partitions")).toBe(true)
     busy.open()
   })
 

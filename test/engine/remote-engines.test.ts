@@ -101,10 +101,10 @@ describe("a process without an engine", () => {
       await mayLook
       return readFacts.apply(journal, asked)
     }
-    let heard = 0
+    let received = 0
     journal.readMessages = async (...asked) => {
       const messages = await readMessages.apply(journal, asked)
-      heard += messages.length
+      received += messages.length
       return messages
     }
     const engine = await open({ at: journal, engine: { beatSeconds: 0.02, leaseSeconds: 2 } })
@@ -113,7 +113,7 @@ describe("a process without an engine", () => {
     const mine = engine.accept(quick, { n: 1 }, { idempotencyKey: "k" })
     await until("the engine looks whether there is such a job", () => looks > 0)
     const theirs = front.accept(quick, { n: 1 }, { idempotencyKey: "k" })
-    await until("it has been asked for the same", () => heard > 0)
+    await until("it has been asked for the same", () => received > 0)
     for (let turn = 0; turn < 5; turn++) await new Promise(resolve => setImmediate(resolve))
     letLook()
     const both = await Promise.all([mine, theirs])

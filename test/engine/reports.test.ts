@@ -4,7 +4,7 @@ import type { JobArtifacts } from "../../src/engine/owner/job-artifacts.ts"
 import type { LiveJob } from "../../src/engine/owner/live-job.ts"
 import { type ReportedOwner, TaskReports } from "../../src/engine/owner/reports.ts"
 
-it("X6 a worker that asks again for a place leaves no rejected promise behind when the partition moves", async () => {
+it("X6 a worker that requests a place again leaves no rejected promise behind when the partition moves", async () => {
   const job = {
     evicted: false,
     plan: { nodes: [{ provider: "studio" }] },

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest"
 import type { Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
-import { hasEngine, putEngine, robPartition } from "../support/store-tables.ts"
+import { hasEngine, putEngine, seizePartition } from "../support/store-tables.ts"
 import { holding } from "./held-answers.ts"
 import { broken, flow, open, openOn, until } from "./stage.ts"
 
@@ -22,7 +22,7 @@ describe("retention", () => {
     })
   }
 
-  it("J17 with jobs kept for ever, engines that died are forgotten all the same", async () => {
+  it("J17 with jobs kept for ever, rows of dead engines are removed nevertheless", async () => {
     const [clock, store] = [new VirtualClock(), createMemoryStore()]
     putEngine(store, { engine: "dead", place: "elsewhere", beat: 1, follows: false })
     const engine = { ttlSeconds: null, retentionSeconds: null }
@@ -144,7 +144,7 @@ describe("retention", () => {
     found.hold()
     clock.advance((day + 601) * 1000)
     await until("the purge has found it", () => found.held.length === 1)
-    robPartition(store, 0, "somebody else")
+    seizePartition(store, 0, "somebody else")
     found.letGo()
     await new Promise(resolve => setImmediate(resolve))
     expect((await openMemory(store).readFacts([job.id])).length).toBe(2)

@@ -85,7 +85,7 @@ describe.each(Object.entries(stores))("retention on %s", (_, openStore) => {
     const retention = new Retention({
       ...{ retentionSeconds: 100 * 3600, lineageRetentionSeconds: 100 * 3600, retentionSweepSeconds: 600 },
       ...{ journal, clock, log: silentLog, partitions: { all: () => PARTITIONS } },
-      owner: { owned: new Map() } as unknown as PartitionOwner,
+      partitionOwner: { owned: new Map() } as unknown as PartitionOwner,
     })
     retention.partitionsAdded()
     const pass = async (ms: number) => {

@@ -89,7 +89,7 @@ class Stage {
       retentionSweepSeconds: 600,
       journal: this.#watched(),
       partitions: { all: () => held.map(({ partition }) => partition) },
-      owner: owner as unknown as PartitionOwner,
+      partitionOwner: owner as unknown as PartitionOwner,
     })
     retention.partitionsAdded()
     return retention
@@ -263,7 +263,7 @@ describe("retention", () => {
     [null, null, 600, 60_000],
     [7 * 24 * 3600, null, 30, 30_000],
   ])(
-    "J17 with jobs kept for %s s, lineage for %s s and a sweep of %s s looks every %s ms while there is nothing",
+    "J17 with jobs kept for %s s, lineage for %s s and a sweep of %s s polls every %s ms while there is nothing",
     async (jobs, lineage, retentionSweepSeconds, everyMs) => {
       const [clock, journal] = [new VirtualClock(), openMemory()]
       const looks: number[] = []
@@ -274,7 +274,7 @@ describe("retention", () => {
       }
       const retention = new Retention({
         ...{ retentionSeconds: jobs, lineageRetentionSeconds: lineage, log: silentLog, clock, journal },
-        ...{ partitions: { all: () => [] }, owner: {} as PartitionOwner, retentionSweepSeconds },
+        ...{ partitions: { all: () => [] }, partitionOwner: {} as PartitionOwner, retentionSweepSeconds },
       })
       retention.partitionsAdded()
       for (let second = 0; second < 185; second++) {

@@ -11,7 +11,7 @@ import { defineHandler } from "../../src/worker/handler.ts"
 
 const MINUTE = 60_000
 const [location = "", name = "", start = "", moment = "before", at = "1"] = process.argv.slice(2)
-const say = (line: string) => void writeSync(1, `${line}\n`)
+const print = (line: string) => void writeSync(1, `${line}\n`)
 const clock = new VirtualClock({ start: Date.parse(start) })
 
 const journal = await openJournal(location)
@@ -24,7 +24,7 @@ function fatal<T extends object, K extends keyof T>(
   const write = (target[verb] as (given: never) => Promise<unknown>).bind(target)
   const replaced = async (given: never) => {
     const isLast = ++writes === Number(at) || what(given) === at
-    if (isLast) say(`dies ${what(given)}`)
+    if (isLast) print(`dies ${what(given)}`)
     if (isLast && moment === "before") process.kill(process.pid, "SIGKILL")
     const result = await write(given)
     if (isLast) process.kill(process.pid, "SIGKILL")
@@ -47,7 +47,7 @@ const witness = defineHandler({
   name: "witness",
   run: (config, { jobId, signal }) => {
     const { tick, hold } = config as { tick: string; hold: boolean }
-    say(`runs ${tick} ${jobId}`)
+    print(`runs ${tick} ${jobId}`)
     if (!hold) return
     return new Promise<void>(resolve => {
       held.push(resolve)
@@ -116,7 +116,7 @@ await put({ overlap: "cancel_running" }, true)
 await tick()
 await count(4)
 await until(() => held.length === 1 || held.length === 2)
-say("pauses")
+print("pauses")
 await umbra.schedules.pause(name)
 await tick()
 await tick()
@@ -136,5 +136,5 @@ await until(() => {
   release()
   return umbra.bulk.get(backfill.bulk_id).then(({ status }) => status === "COMPLETED")
 })
-say(`lives ${writes}`)
+print(`lives ${writes}`)
 process.kill(process.pid, "SIGKILL")

@@ -132,7 +132,7 @@ describe("a schedule", () => {
     expect(job.status).toBe("COMPLETED")
   })
 
-  it("that cannot start its job records why, and goes on", async () => {
+  it("that cannot start its job records why, and continues", async () => {
     const { umbra, clock } = await opened()
     await umbra.register({ ...simple, name: "strict", input: { type: "object", required: ["n"] } })
     await umbra.schedules.put("s", { workflow: "strict", every: "1h", input: {} })
@@ -193,7 +193,7 @@ describe("a schedule", () => {
     await whenFired(umbra, ["13:00 started", "13:30 started"])
   })
 
-  it("runs at once when it is told, beside its ticks", async () => {
+  it("runs at once on request, beside its ticks", async () => {
     const { umbra, clock } = await opened()
     await umbra.schedules.put("s", { workflow: "flow", every: "1h", input: { at: "{{ schedule.time }}" } })
     const { job_id } = await umbra.schedules.run("s")
@@ -222,7 +222,7 @@ describe("a schedule", () => {
     expect(new Set(fires.map(({ tick }) => tick)).size).toBe(1)
   })
 
-  it("is gone once it is deleted, with its outcomes; another of that name begins anew", async () => {
+  it("is gone once it is deleted, with its outcomes; another of that name begins again", async () => {
     const { umbra, clock } = await opened()
     await umbra.schedules.put("s", { workflow: "flow", every: "1h" })
     clock.advance(HOUR)

@@ -69,7 +69,7 @@ export const soon = { max_attempts: 3, initial_seconds: 0.01, max_seconds: 0.02,
 export function collectLog() {
   const lines: { level: string; message: string; fields: Record<string, unknown> }[] = []
   const log = logTo((level, fields, message) => lines.push({ level, fields, message: message ?? "" }))
-  return { log, lines, said: (text: string) => lines.some(line => line.message.includes(text)) }
+  return { log, lines, hasLogged: (text: string) => lines.some(line => line.message.includes(text)) }
 }
 
 /** Node states of a job by node id. */

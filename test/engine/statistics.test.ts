@@ -299,7 +299,7 @@ describe("statistics", () => {
       [true, 1, 1],
       [false, 1, 1],
       [true, 3, 1],
-      // Jobs whose rows do not have the figures of all nodes.
+      // Jobs whose rows do not have the metrics of all nodes.
       [false, 3, 40],
       [false, 6, 1],
     ] as const) {

@@ -65,7 +65,7 @@ describe("idempotency keys", () => {
     expect((await job.wait()).status).toBe("COMPLETED")
   })
 
-  it("a key claimed by a dead process is submitted by whoever owns its partition now", async () => {
+  it("a key claimed by a dead process is submitted by the engine that owns its partition now", async () => {
     const store = createMemoryStore()
     const first = await openOn(store)
     await first.submit(one, { n: 0 })

@@ -46,7 +46,7 @@ describe("an operation at a provider", () => {
     expect(reasons[0]!.details).toMatchObject({ polls: 1, last_poll_at: next, poll_error: { code: "E410" } })
   })
 
-  it("says whether a webhook arrived, and does not guess where the latest ones do not tell", async () => {
+  it("says whether a webhook arrived, and does not guess where the latest ones do not show it", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()
     const store = createMemoryStore()
@@ -83,7 +83,7 @@ describe("an operation at a provider", () => {
   })
 })
 
-it("a wait for a slot is expected to last as the slots that are held tell, also of one that nobody releases", async () => {
+it("the expected wait for a slot follows from the slots that are held, also if one is never released", async () => {
   const clock = new VirtualClock()
   const work = gate()
   const providers = [

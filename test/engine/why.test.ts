@@ -304,7 +304,7 @@ describe("a driver for each reason", () => {
 })
 
 describe("a job without a reason is a defect of the engine", () => {
-  it("which is logged and counted when somebody asks", async () => {
+  it("which is logged and counted when a caller asks why", async () => {
     const store = createMemoryStore()
     const umbra = await openOn(store, { handlers: [gate("other").handler] })
     const job = await umbra.submit(flow([{ id: "a", handler: "other" }]))

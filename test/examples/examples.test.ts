@@ -35,9 +35,9 @@ async function timed(file: string) {
     stdio: ["ignore", "pipe", "pipe"],
   })
   const ended = new Promise<number | null>(done => child.on("close", done))
-  const [stdout, said, code] = await Promise.all([text(child.stdout), text(child.stderr), ended])
+  const [stdout, errorOutput, code] = await Promise.all([text(child.stdout), text(child.stderr), ended])
   // Of the shell, and then of all that it has started: user and system.
-  const [, stderr, user, system] = /^([\s\S]*?)\S+s \S+s\n(\S+)s (\S+)s\n$/.exec(said)!
+  const [, stderr, user, system] = /^([\s\S]*?)\S+s \S+s\n(\S+)s (\S+)s\n$/.exec(errorOutput)!
   return { code, stdout, stderr, seconds: inSeconds(user!) + inSeconds(system!) }
 }
 
@@ -61,7 +61,7 @@ describe("the examples run as they are", () => {
     expect(await run("examples/memory.js")).toEqual({ code: 0, stdout: "COMPLETED HELLO ADA!\n", stderr: "" })
   })
 
-  it("folder.js: J5 a job goes on when its folder is opened again", async () => {
+  it("folder.js: J5 a job continues when its folder is opened again", async () => {
     const { code, stdout, stderr } = await run("examples/folder.js")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
     expect(stdout).toMatch(/^submitted .*\nCOMPLETED \{ remind: 'Water the ferns' \}\n$/)

@@ -23,9 +23,10 @@ describe("external work in streams", () => {
     const job = await stage.umbra.submit(make(), null, { owner: "ada" })
     const { sink } = await stage.job("ada", job.id)
     const id = await waiting(stage.umbra, fake, job.id)
-    const told = () => sink.told.find(({ event, data }) => event === "node" && data.status === "WAITING")
-    await expect.poll(told).toBeDefined()
-    expect(told()?.data.waiting_on).toEqual({
+    const waitingEvent = () =>
+      sink.received.find(({ event, data }) => event === "node" && data.status === "WAITING")
+    await expect.poll(waitingEvent).toBeDefined()
+    expect(waitingEvent()?.data.waiting_on).toEqual({
       kind: "external",
       provider: "fake",
       external_id: id,
@@ -35,10 +36,10 @@ describe("external work in streams", () => {
     fake.complete(id)
     await deliver(stage.umbra, fake, id)
     await expect.poll(() => sink.states(job.id).at(-1)).toBe("COMPLETED")
-    expect(JSON.stringify(sink.told)).not.toContain("made")
+    expect(JSON.stringify(sink.received)).not.toContain("made")
   })
 
-  it("S4 keeps neither outputs and large previews of operations nor what was said when they could not be looked at", async () => {
+  it("S4 keeps neither outputs and large previews of operations nor errors of their polls", async () => {
     const [at, node, attempt] = [1, 0, 1]
     const fault = { code: "E408", message: "a long story", retryable: true }
     const polled: Fact = {

@@ -31,7 +31,7 @@ const run = async ({ umbra }: FeedStage, owner = "ada") => {
 }
 
 describe("the feed", () => {
-  it("S4 who comes back while a page is being read misses nothing of it", async () => {
+  it("S4 a client that reconnects while a page is being read misses nothing of it", async () => {
     const stage = await stageOn()
     const before = await stage.owner("ada")
     before.stream.close()
@@ -49,7 +49,7 @@ describe("the feed", () => {
     for (const each of [stream, bob.stream]) each.close()
   })
 
-  it("S4 a snapshot that is ahead of what this process has told is not followed by what it holds already", async () => {
+  it("S4 a snapshot that is ahead of what this process has sent is not followed by events that it contains", async () => {
     const stage = await stageOn()
     const first = await stage.owner("ada")
     stage.hold()
@@ -71,7 +71,7 @@ describe("the feed", () => {
     for (const each of [stream, first.stream, resumed.stream]) each.close()
   })
 
-  it("S4 a client that another process has told more is told nothing twice, and loses nothing", async () => {
+  it("S4 a client that got more events from another process gets none twice, and misses none", async () => {
     const store = createMemoryStore()
     const fast = await stageOn(store)
     const deaf = await stageOn(store, { feed: { lookAgainMs: 60_000 } })
@@ -82,18 +82,18 @@ describe("the feed", () => {
     store.feedListeners.clear()
     const jobs = [await run(fast), await run(fast)]
     for (const job of jobs) await expect.poll(() => client.sink.states(job)).toEqual(whole)
-    expect(anchor.sink.told).toHaveLength(1)
+    expect(anchor.sink.received).toHaveLength(1)
     // At each of these events in turn the client goes over to it. All are ahead of it.
-    const events = client.sink.told.slice(1)
+    const events = client.sink.received.slice(1)
     const moved = await Promise.all(events.map(({ id }) => deaf.owner("ada", id!)))
     const last = await run(deaf)
     for (const [index, { sink, stream }] of moved.entries()) {
       await expect.poll(() => sink.states(last)).toEqual(whole)
-      const old = sink.told.filter(({ data }) => data.job_id !== last)
+      const old = sink.received.filter(({ data }) => data.job_id !== last)
       expect(old.map(({ data }) => data)).toEqual(events.slice(index + 1).map(({ data }) => data))
       // From its new ids it goes on where it was, where all of it is known.
       const again = await fast.owner("ada", sink.lastId)
-      expect(again.sink.told).toEqual([])
+      expect(again.sink.received).toEqual([])
       for (const each of [stream, again.stream]) each.close()
     }
     // Sooner or later it looks by itself.
@@ -102,7 +102,7 @@ describe("the feed", () => {
     for (const each of [client.stream, anchor.stream]) each.close()
   })
 
-  it("S4 a position nearly as old as what is removed begins anew", async () => {
+  it("S4 a position nearly as old as what is removed begins again", async () => {
     const stage = await stageOn(createMemoryStore(), { engine: { retentionSeconds: 100 } })
     const { sink, stream } = await stage.owner("ada")
     const position = readPosition(sink.lastId) as Position
@@ -110,14 +110,14 @@ describe("the feed", () => {
       const old = positionText({ ...position, at: position.at - 1000 * seconds })
       const { sink: found, stream: again } = await stage.owner("ada", old)
       again.close()
-      return found.told.map(({ event, data }) => data.reason ?? event)
+      return found.received.map(({ event, data }) => data.reason ?? event)
     }
     expect(await reasons(80)).toEqual([])
     expect(await reasons(95)).toEqual(["too_far_behind", "snapshot"])
     stream.close()
   })
 
-  it("S4 reads nothing when nobody follows, and begins again where the store is", async () => {
+  it("S4 reads nothing without a follower, and begins again at the store's position", async () => {
     const stage = await stageOn()
     const { stream } = await stage.owner("ada")
     await run(stage)
@@ -133,7 +133,7 @@ describe("the feed", () => {
     next.close()
   })
 
-  it("S4 when the store does not answer, it goes on later and nothing is lost", async () => {
+  it("S4 when the store does not answer, it continues later and nothing is lost", async () => {
     const store = createMemoryStore()
     const stage = await stageOn(store, { feed: { lookAgainMs: 20 } })
     const { sink, stream } = await stage.owner("ada")
@@ -161,12 +161,12 @@ describe("the feed", () => {
     for (const job of jobs) await stage.umbra.signal(job, "approved")
     for (const [index, { sink }] of streams.entries()) {
       await expect.poll(() => sink.states(jobs[index]!)).toEqual(whole)
-      expect(sink.told.filter(({ event }) => event === "job")).toHaveLength(whole.length)
+      expect(sink.received.filter(({ event }) => event === "job")).toHaveLength(whole.length)
     }
     for (const { stream } of streams) stream.close()
   })
 
-  it("S4 the stream of a job that is run by another engine tells its states and its progress", async () => {
+  it("S4 the stream of a job that is run by another engine has its states and its progress", async () => {
     const store = createMemoryStore()
     let go: () => void = () => {}
     const talker = defineHandler({
@@ -187,7 +187,7 @@ describe("the feed", () => {
     })
     const { sink } = await onlooker.job("ada", job.id)
     await expect
-      .poll(() => sink.told.find(({ event }) => event === "progress")?.data)
+      .poll(() => sink.received.find(({ event }) => event === "progress")?.data)
       .toMatchObject({
         job_id: job.id,
         node: "t",
@@ -196,7 +196,9 @@ describe("the feed", () => {
         progress_pct: 0,
       })
     go()
-    await expect.poll(() => sink.told.at(-1)).toMatchObject({ event: "end", data: { reason: "job_ended" } })
+    await expect
+      .poll(() => sink.received.at(-1))
+      .toMatchObject({ event: "end", data: { reason: "job_ended" } })
     await expect.poll(() => all.sink.states(job.id)).toEqual(whole)
     all.stream.close()
   })

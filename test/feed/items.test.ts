@@ -44,21 +44,21 @@ const each = (items: readonly number[]) =>
   ])
 
 describe("lists in streams", () => {
-  it("S4 J21 tell the node and how many items it has, not the items", async () => {
+  it("S4 J21 send the node and how many items it has, not the items", async () => {
     const { umbra, job: follow, open } = await stage()
     const job = await umbra.submit(each([1, 2, 3]), null, { owner: "ada" })
     const { sink } = await follow("ada", job.id)
     open()
     await job.wait()
-    await expect.poll(() => sink.told.at(-1)?.event).toBe("end")
-    const lines = sink.told.filter(({ event, data }) => event === "node" && data.node === "each")
+    await expect.poll(() => sink.received.at(-1)?.event).toBe("end")
+    const lines = sink.received.filter(({ event, data }) => event === "node" && data.node === "each")
     expect(lines.map(({ data }) => data.status)).toEqual(["QUEUED", "RUNNING", "WAITING", "COMPLETED"])
     expect(lines[2]!.data).toMatchObject({ items: 3 })
     expect(sink.states(job.id).at(-1)).toBe("COMPLETED")
-    expect(JSON.stringify(sink.told)).not.toContain("kept")
+    expect(JSON.stringify(sink.received)).not.toContain("kept")
   })
 
-  it("S4 J21 tell how far a list is while it takes its time", async () => {
+  it("S4 J21 send how far a list is while it runs", async () => {
     const second = gate("second")
     const { umbra, job: follow } = await openFeedStage(createMemoryStore(), { handlers: [second.handler] })
     onTestFinished(() => umbra.close())
@@ -84,7 +84,7 @@ describe("lists in streams", () => {
     await expect.poll(waiting).toBe(4)
     const { items } = await umbra.items(job.id, "each")
     for (const { child_job_id } of items.slice(0, 3)) await umbra.signal(child_job_id!, "go", null)
-    const progress = () => sink.told.findLast(({ event }) => event === "progress")?.data
+    const progress = () => sink.received.findLast(({ event }) => event === "progress")?.data
     await expect.poll(progress).toMatchObject({
       node: "each",
       node_pct: 75,
@@ -95,7 +95,7 @@ describe("lists in streams", () => {
     await second.came()
     second.open()
     await job.wait()
-    await expect.poll(() => sink.told.at(-1)?.event).toBe("end")
+    await expect.poll(() => sink.received.at(-1)?.event).toBe("end")
   })
 
   it("S4 J21 do not hide what the handlers of other nodes say", async () => {
@@ -126,10 +126,10 @@ describe("lists in streams", () => {
     const { progress } = await talks.came()
     progress(50, "half")
     item.open()
-    const told = (node: string) =>
-      sink.told.findLast(({ event, data }) => event === "progress" && data.node === node)?.data
-    await expect.poll(() => told("each")).toMatchObject({ node_pct: 75, progress_message: "3/4 items" })
-    expect(told("talks")).toMatchObject({ node_pct: 50, progress_message: "half" })
+    const newest = (node: string) =>
+      sink.received.findLast(({ event, data }) => event === "progress" && data.node === node)?.data
+    await expect.poll(() => newest("each")).toMatchObject({ node_pct: 75, progress_message: "3/4 items" })
+    expect(newest("talks")).toMatchObject({ node_pct: 50, progress_message: "half" })
     talks.open()
   })
 
@@ -150,9 +150,9 @@ describe("lists in streams", () => {
     const begun = performance.now()
     await umbra.signal(job.id, "go", null)
     await job.wait()
-    await expect.poll(() => sink.told.at(-1)?.event, { timeout: 60_000 }).toBe("end")
+    await expect.poll(() => sink.received.at(-1)?.event, { timeout: 60_000 }).toBe("end")
     const rounds = (performance.now() - begun) / progressMs
-    const events = sink.told.filter(({ event }) => event === "progress")
+    const events = sink.received.filter(({ event }) => event === "progress")
     expect(events.length).toBeGreaterThan(2)
     expect(events.length).toBeLessThanOrEqual(rounds + 1)
     const percents = events.map(({ data }) => data.progress_pct)
@@ -179,7 +179,7 @@ describe("lists in streams", () => {
     const { sink } = await follow("ada", job.id)
     await umbra.signal(job.id, "go", null)
     await expect
-      .poll(() => sink.told.findLast(({ event }) => event === "progress")?.data)
+      .poll(() => sink.received.findLast(({ event }) => event === "progress")?.data)
       .toMatchObject({ node: "each", node_pct: 75, progress_message: "3/4 items, 2 failed" })
     held.open()
     await job.wait()
@@ -195,10 +195,10 @@ describe("lists in streams", () => {
     const { sink } = await follow("ada", job.id)
     open()
     await job.wait()
-    await expect.poll(() => sink.told.at(-1)?.event).toBe("end")
-    const told = (event: string) => sink.told.findLast(line => line.event === event)!.data
-    expect(told("job").error).toMatchObject({ node: "each", item: 1, message: "unlucky" })
-    const failed = sink.told.find(({ event, data }) => event === "node" && data.status === "FAILED")!.data
+    await expect.poll(() => sink.received.at(-1)?.event).toBe("end")
+    const newest = (event: string) => sink.received.findLast(line => line.event === event)!.data
+    expect(newest("job").error).toMatchObject({ node: "each", item: 1, message: "unlucky" })
+    const failed = sink.received.find(({ event, data }) => event === "node" && data.status === "FAILED")!.data
     expect(failed).toMatchObject({ node: "each", error: { item: 1 } })
   })
 
@@ -239,10 +239,10 @@ describe("child jobs in streams", () => {
     const { sink } = await follow("ada", job.id)
     open()
     await job.wait()
-    await expect.poll(() => sink.told.at(-1)?.event).toBe("end")
+    await expect.poll(() => sink.received.at(-1)?.event).toBe("end")
     const { child_job_id } = (await umbra.graph(job.id)).nodes[1]!
     await expect.poll(() => all.states(child_job_id!).at(-1)).toBe("COMPLETED")
-    const waits = sink.told.find(({ event, data }) => event === "node" && data.status === "WAITING")
+    const waits = sink.received.find(({ event, data }) => event === "node" && data.status === "WAITING")
     expect(waits!.data.waiting_on).toEqual({
       kind: "child",
       job_id: child_job_id,

@@ -11,7 +11,7 @@ const news = (job_id: string, node: string, percent: number): NodeProgress => ({
 })
 
 describe("progress", () => {
-  it("S4 is the last word of each node, and of a job's nodes who spoke last comes last", () => {
+  it("S4 is the last report of each node, in the order of these reports", () => {
     const latest = new LatestProgress()
     for (let percent = 0; percent <= 100; percent++) latest.add(news("j", "list", percent))
     latest.add(news("j", "other", 10))
@@ -28,9 +28,9 @@ describe("progress", () => {
   it("S4 goes to each follower in one write of whole events, which never fills what may wait for a client", () => {
     const watch = new OwnerFollowers()
     const [ofAll, ofJob, ofOther]: Buffer[][] = [[], [], []]
-    const follower = (told: Buffer[]) => ({
+    const follower = (received: Buffer[]) => ({
       changed: () => {},
-      progressed: (bytes: Buffer) => told.push(bytes),
+      progressed: (bytes: Buffer) => received.push(bytes),
     })
     watch.all.add(follower(ofAll!))
     watch.addJob("j", follower(ofJob!))

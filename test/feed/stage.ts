@@ -6,7 +6,7 @@ import type { FeedPage, FeedQuery } from "../../src/journal/port/feed.ts"
 import { type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
 
-export interface Told {
+export interface ReceivedEvent {
   readonly event: string
   readonly id: string | null
   // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects.
@@ -14,13 +14,13 @@ export interface Told {
 }
 
 export class ListSink implements Sink {
-  readonly told: Told[] = []
+  readonly received: ReceivedEvent[] = []
   isDropped = false
 
   write(bytes: Buffer): void {
     for (const block of bytes.toString().split("\n\n").slice(0, -1)) {
       const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1] ?? null
-      this.told.push({ event: field("event")!, id: field("id"), data: JSON.parse(field("data")!) })
+      this.received.push({ event: field("event")!, id: field("id"), data: JSON.parse(field("data")!) })
     }
   }
 
@@ -39,13 +39,13 @@ export class ListSink implements Sink {
   }
 
   states(job: string): string[] {
-    return this.told
+    return this.received
       .filter(({ event, data }) => event === "job" && data.job_id === job)
       .map(({ data }) => data.status)
   }
 
   get lastId(): string {
-    return this.told.findLast(({ id }) => id !== null)!.id!
+    return this.received.findLast(({ id }) => id !== null)!.id!
   }
 }
 

@@ -87,7 +87,7 @@ describe("the nodes of a workflow in the last week", () => {
     expect(read).toHaveLength(3)
   })
 
-  it("are forgotten beyond 10,000 nodes, first those that were not asked for the longest time", async () => {
+  it("are evicted beyond 10,000 nodes, first those that were not read for the longest time", async () => {
     const { queries, read } = stage({ nodes: 4000 })
     for (const workflow of ["a", "b", "a", "c", "a"]) await queries.recentNodes({ ...flow, workflow })
     expect(read.map(({ workflow }) => workflow)).toEqual(["a", "b", "c"])

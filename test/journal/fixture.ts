@@ -54,7 +54,7 @@ export async function hold(journal: Journal): Promise<Held> {
   return held
 }
 
-export async function sendOne(journal: Journal, message: NewMessage): Promise<number> {
+export async function sendMessage(journal: Journal, message: NewMessage): Promise<number> {
   return (await journal.sendMessages([message]))[0]!
 }
 

@@ -85,7 +85,7 @@ describe("the lock on a folder", () => {
     }
   })
 
-  it("tells its holder when somebody else has taken it", async () => {
+  it("notifies its holder when another process has taken it", async () => {
     const folder = await freshFolder()
     let lost = 0
     await lock(folder, { ...quick, onLost: () => lost++ })

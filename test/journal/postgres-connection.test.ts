@@ -6,7 +6,7 @@ import type { Database } from "../../src/journal/postgres/database.ts"
 import { PostgresWakeUps } from "../../src/journal/postgres/notify.ts"
 import { openPostgres } from "../../src/journal/postgres/open.ts"
 import { postgresUrl } from "../support/services.ts"
-import { batch, fact, hold, newId, sendOne } from "./fixture.ts"
+import { batch, fact, hold, newId, sendMessage } from "./fixture.ts"
 import { postgresStage } from "./postgres-stage.ts"
 
 /** Between us and PostgreSQL: can go half-open (nothing passes, nothing closes), for all or for those there are. */
@@ -87,7 +87,7 @@ describe("PostgreSQL connections", () => {
     expect(await journal.readPartitions()).toHaveLength(64)
   })
 
-  it("X7 that the server ended are replaced without anybody noticing", async () => {
+  it("X7 that the server ended are replaced without an error for callers", async () => {
     const stage = await postgresStage()
     const journal = await stage.open({ retry: { sleep: async () => {} } })
     const held = await hold(journal)
@@ -168,23 +168,24 @@ describe("PostgreSQL connections", () => {
     const stage = await postgresStage()
     const journal = await stage.open({ retry: { sleep: async () => {} } })
     const peer = await stage.open({ retry: { sleep: async () => {} } })
-    const heard: number[] = []
-    const stop = await journal.listen!(partition => void heard.push(partition))
+    const received: number[] = []
+    const stop = await journal.listen!(partition => void received.push(partition))
     await stage.bystander.query(endSessions)
-    await expect.poll(() => heard.length).toBe(64)
-    await sendOne(peer, { partition: 7, jobId: newId(), command: "{}", sentAt: 1 })
-    await expect.poll(() => heard.slice(64)).toEqual([7])
+    await expect.poll(() => received.length).toBe(64)
+    await sendMessage(peer, { partition: 7, jobId: newId(), command: "{}", sentAt: 1 })
+    await expect.poll(() => received.slice(64)).toEqual([7])
     await stop()
   })
 
   it("notifying the owners of many messages", async () => {
     const stage = await postgresStage()
     const [journal, peer] = [await stage.open(), await stage.open()]
-    const heard = new Set<number>()
-    const stop = await journal.listen!(partition => void heard.add(partition))
-    const send = (n: number) => sendOne(peer, { partition: n % 4, jobId: newId(), command: "{}", sentAt: n })
+    const received = new Set<number>()
+    const stop = await journal.listen!(partition => void received.add(partition))
+    const send = (n: number) =>
+      sendMessage(peer, { partition: n % 4, jobId: newId(), command: "{}", sentAt: n })
     await Promise.all(Array.from({ length: 200 }, (_, n) => send(n)))
-    await expect.poll(() => [...heard].sort()).toEqual([0, 1, 2, 3])
+    await expect.poll(() => [...received].sort()).toEqual([0, 1, 2, 3])
     await stop()
   })
 

@@ -200,7 +200,7 @@ describe("a folder's database", () => {
     expect([message!.id, ...sent]).toEqual([1, 3])
   })
 
-  it("tells of damage in a page when the page is read, and a check finds it", async () => {
+  it("reports damage in a page when the page is read, and a check finds it", async () => {
     const folder = await closedFolder()
     const file = join(folder, "umbra.db")
     const database = openDatabase(file, { readOnly: true })
@@ -224,7 +224,7 @@ describe("a folder's database", () => {
     expect(await hash(file)).toBe(before)
   })
 
-  it("is not made anew beside the write-ahead log of one that is missing", async () => {
+  it("is not created again beside the write-ahead log of one that is missing", async () => {
     const folder = await freshFolder()
     const wal = join(folder, "umbra.db-wal")
     await writeFile(wal, "frames")
@@ -236,7 +236,7 @@ describe("a folder's database", () => {
     expect(existsSync(join(folder, "umbra.db"))).toBe(false)
   })
 
-  it("is made anew when the process that made it was killed half way", async () => {
+  it("is created again when the process that made it was killed half way", async () => {
     const folder = await freshFolder()
     await writeFile(join(folder, "umbra.db.new"), "half")
     await writeFile(join(folder, "umbra.db.new-journal"), "half")

@@ -165,10 +165,10 @@ describe("the stores on SQLite", () => {
 
   it("keep what a provider said with any character", async () => {
     const { providers } = openMemory()
-    const said = "no\u0000film \ud83c \u001e"
-    await providers.noteError({ provider: "acme", at: NOW, what: "poll", code: said, message: said })
+    const text = "no\u0000film \ud83c \u001e"
+    await providers.noteError({ provider: "acme", at: NOW, what: "poll", code: text, message: text })
     const { errors } = await providers.overview({ provider: "acme", at: NOW })
-    expect(errors).toEqual([{ at: NOW, what: "poll", code: said, message: said }])
+    expect(errors).toEqual([{ at: NOW, what: "poll", code: text, message: text }])
   })
 
   it("P4 claim more dead letters than one transaction marks", async () => {

@@ -89,17 +89,17 @@ describe("SQLite in a folder", () => {
 
   it("lets exactly one of several processes take over what a killed one left", async () => {
     const folder = await freshFolder()
-    const victim = startChild(folder, "hold")
-    await victim.says("opened")
-    await victim.kill()
+    const holder = startChild(folder, "hold")
+    await holder.says("opened")
+    await holder.kill()
     const starters = [1, 2, 3].map(() => startChild(folder, "hold"))
     onTestFinished(async () => void (await Promise.all(starters.map(starter => starter.kill()))))
-    const said = await Promise.all(
+    const answers = await Promise.all(
       starters.map(starter => Promise.any([starter.says("opened"), starter.says("failed")])),
     )
-    const winner = starters.find((_, index) => said[index]?.startsWith("opened"))
-    expect(said.filter(line => line.startsWith("opened"))).toHaveLength(1)
-    const refused = said.filter(line => line.startsWith("failed E503"))
+    const winner = starters.find((_, index) => answers[index]?.startsWith("opened"))
+    expect(answers.filter(line => line.startsWith("opened"))).toHaveLength(1)
+    const refused = answers.filter(line => line.startsWith("failed E503"))
     expect(refused).toHaveLength(2)
     for (const line of refused) expect(line).toContain(`process ${winner?.pid}`)
   })

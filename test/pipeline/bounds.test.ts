@@ -24,7 +24,7 @@ const source = route("source", ["numbers"], { outbound: "work" })
 const once = { error_handling: { retries: 0, circuit_breaker: false } }
 
 describe("bounds of a route", () => {
-  it("P4 concurrency: no more messages are in hand at once", async () => {
+  it("P4 concurrency: no more messages are in flight at once", async () => {
     let inHand = 0
     let most = 0
     const count = adapter("count", async () => {
@@ -32,8 +32,8 @@ describe("bounds of a route", () => {
       await new Promise(resolve => setTimeout(resolve, 1))
       inHand -= 1
     })
-    const figures = { concurrency: 5, backpressure: { adaptive: false } }
-    expect((await run([numbers, count], [source, route("work", ["count"], figures)])).status).toBe(
+    const options = { concurrency: 5, backpressure: { adaptive: false } }
+    expect((await run([numbers, count], [source, route("work", ["count"], options)])).status).toBe(
       "COMPLETED",
     )
     expect(most).toBe(5)
@@ -59,7 +59,7 @@ describe("bounds of a route", () => {
     for (let i = 10; i < times.length; i++) expect(times[i]! - times[i - 10]!).toBeGreaterThan(60)
   })
 
-  it("P4 a queue that is full makes those who write to it wait", async () => {
+  it("P4 a queue that is full makes routes that write to it wait", async () => {
     let written = 0
     let read = 0
     let most = 0

@@ -109,7 +109,7 @@ it("P2 calls no adapter any more when its time is up or it is cancelled, not eve
   expect([answers.length, second]).toEqual([2, 0])
 })
 
-it("P2 moves to another process and back with its partition, and goes on where it was", async () => {
+it("P2 moves to another process and back with its partition, and continues where it was", async () => {
   const database = await freshDatabase()
   onTestFinished(database.drop)
   const adapters = [numbers, worker]
@@ -126,7 +126,7 @@ it("P2 moves to another process and back with its partition, and goes on where i
   await mustBeWhole(database.url, id)
 })
 
-it("P3 an engine without its adapters leaves a job as it is, and one that has them goes on", async () => {
+it("P3 an engine without its adapters leaves a job as it is, and one that has them continues", async () => {
   const store = createMemoryStore()
   const openWith = async (adapters: readonly Adapter[]) => {
     const umbra = await openUmbra(openMemory(store), { adapters, engine: { ...engine, drainSeconds: 0.01 } })
@@ -161,7 +161,7 @@ it("P3 an engine without its adapters leaves a job as it is, and one that has th
   expect((await third.wait(id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
 })
 
-it("P2 shows what a dead process left of an execution as what nobody runs", async () => {
+it("P2 shows an execution of a dead process as one that no process runs", async () => {
   const journal = openMemory()
   const held = adapter("work", ({ body }, { signal }) => {
     if ((body as { n: number }).n <= 20) return body

@@ -38,7 +38,7 @@ async function run(definition: object, adapters: readonly Adapter[]) {
 }
 
 describe("dead letters of an execution", () => {
-  it("a page is full with 4 MiB of bodies, and the next goes on behind it", async () => {
+  it("a page is full with 4 MiB of bodies, and the next continues after it", async () => {
     const large = adapter("large", ({ body }, context) => {
       const { count } = body as { count: number }
       for (let n = 1; n <= count; n++) context.emit({ n, text: "x".repeat(900_000) })

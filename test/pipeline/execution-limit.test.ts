@@ -49,7 +49,7 @@ const child = { name: "child", routes: [route("only", ["record"])] }
 const shown = async (umbra: Umbra, jobId: string) => (await umbra.graph(jobId)).nodes[0]!
 
 describe("E702 a retry beyond max_executions", () => {
-  it("is refused like a submission, in whichever process it is asked for, and taken when a place is free", async () => {
+  it("is refused like a submission, in whichever process it is requested, and accepted when a place is free", async () => {
     const store = createMemoryStore()
     const { adapter: own, state, inside, letGo } = gate()
     const options = { adapters: [own], pipeline: { maxExecutions: 2 } }
@@ -120,7 +120,7 @@ describe("E702 a retry beyond max_executions", () => {
 })
 
 describe("a node with handler pipeline at max_executions", () => {
-  it("waits without spending a try, says why in every process, and goes on when an execution ends elsewhere", async () => {
+  it("waits without spending a try, says why in every process, and continues when an execution ends elsewhere", async () => {
     const store = createMemoryStore()
     const { adapter: own, state, inside, letGo } = gate()
     const seen = recorder()
@@ -151,7 +151,7 @@ describe("a node with handler pipeline at max_executions", () => {
     expect(seen.seen).toHaveLength(6)
   })
 
-  it("goes on after a restart of the process", async () => {
+  it("continues after a restart of the process", async () => {
     const store = createMemoryStore()
     const { adapter: own, state, inside, letGo } = gate()
     const seen = recorder()
@@ -178,9 +178,9 @@ describe("a node with handler pipeline at max_executions", () => {
       attempt: 1,
       error: null,
     })
-    const told = (await after.events(job.id)).findLast(({ type }) => type === "node.queued")
-    expect(told?.payload).toMatchObject({ reason: "executions", pipeline: "child", limit: 1 })
-    expect(told?.payload).not.toHaveProperty("fault")
+    const received = (await after.events(job.id)).findLast(({ type }) => type === "node.queued")
+    expect(received?.payload).toMatchObject({ reason: "executions", pipeline: "child", limit: 1 })
+    expect(received?.payload).not.toHaveProperty("fault")
     // However often it asks for a place, it is one attempt that waits.
     expect((await after.node(job.id, "load")).attempts).toMatchObject([
       { attempt: 1, outcome: null, error: null, waits: [{ kind: "executions", until: null }] },

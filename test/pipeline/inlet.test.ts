@@ -45,7 +45,7 @@ it("P4 a message whose end becomes durable while retries are read is not deliver
   expect(inlet.take()).toBeUndefined()
 })
 
-it("P4 who asks for retries while they are read is answered by another reading", async () => {
+it("P4 a request for retries during a read is answered by another read", async () => {
   const { inlet, progress, answers, settle } = scene()
   progress.waiting = 1
   inlet.pollRetries()

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from "vitest"
 import { openUmbra } from "../../src/umbra.ts"
 import { adapter, route } from "./scene.ts"
 
-it("P5 lineage shows a large body only of the message that was asked for", async () => {
+it("P5 lineage shows a large body only of the requested message", async () => {
   const large = "x".repeat(100_000)
   const grow = adapter("grow", (_, { emit }) => emit({ large }))
   const umbra = await openUmbra("memory:", { adapters: [grow] })

@@ -55,7 +55,7 @@ describe("lineage of a message in flight", () => {
       expect(running.duration_ms).toBeGreaterThan(0)
       expect(Math.abs(running.at + running.duration_ms - Date.now())).toBeLessThan(60_000)
     }
-    // A message in its second try is in flight in the route's figures too, and not waiting any more.
+    // A message in its second try is in flight in the route's counts too, and not waiting any more.
     await expect
       .poll(async () => (await umbra.graph(job.id)).routes![0])
       .toMatchObject({ queued: 0, in_flight: 1, waiting: 0, done: 0, failed: 0, failed_tries: 1 })
@@ -187,7 +187,7 @@ describe("lineage across a replay", () => {
   const names = (list: readonly { job_id: string; id: string }[]) =>
     list.map(({ job_id, id }) => `${job_id} ${id}`)
 
-  it("a replayed message and its dead letter name each other, and walks go on in both directions", async () => {
+  it("a replayed message and its dead letter name each other, and walks continue in both directions", async () => {
     let refuses = (n: number) => n % 2 === 0
     const umbra = await openOn(createMemoryStore(), {
       adapters: [numbers, picky(n => refuses(n)), recorder()],

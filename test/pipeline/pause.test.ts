@@ -87,7 +87,7 @@ function expectPaused(why: WhyView, of: { readonly jobId: string; readonly by: s
 }
 
 describe.each(["SQLite", "PostgreSQL"])("a paused execution on %s", kind => {
-  it("begins no further message, keeps the results of those in flight, and continues with the rest", async () => {
+  it("begins no other message, keeps the results of those in flight, and continues with the rest", async () => {
     const location = await storeOf(kind)
     const seen = counters()
     const umbra = await open({ at: location, adapters: seen.adapters })

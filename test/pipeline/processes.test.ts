@@ -77,7 +77,7 @@ it("P2 a process stopped past its lease and resumed calls and writes nothing tha
   expect(verdict.violations).toEqual([])
 }, 900_000)
 
-it("P2 what another has taken over comes back to the process it was taken from, which goes on with it", async () => {
+it("P2 what another has taken over comes back to the process it was taken from, which continues with it", async () => {
   const workload = pipelineWorkload(SEED, 8)
   const { folder, journal, begin, calls, url } = await prepare("back", workload)
   const stopped = begin()
@@ -98,7 +98,7 @@ it("P2 what another has taken over comes back to the process it was taken from, 
   expect(violations.filter(each => !each.endsWith("in one process"))).toEqual([])
 }, 900_000)
 
-it("P2 a process that is asked to end lets messages in hand end; the next goes on, calls none again and suspects none", async () => {
+it("P2 a process that is asked to end lets messages in flight end; the next continues, calls none again and suspects none", async () => {
   const workload = pipelineWorkload(SEED, 4)
   const { folder, journal, begin, calls, url } = await prepare("ended", workload)
   const first = begin()
@@ -120,7 +120,7 @@ it("P2 a process that is asked to end lets messages in hand end; the next goes o
   expect(verdict.repeated).toBe(0)
 }, 900_000)
 
-it("P2 goes on when its connections are cut and PostgreSQL is restarted under load: nothing lost, nothing doubled", async () => {
+it("P2 continues when its connections are cut and PostgreSQL is restarted under load: nothing lost, nothing doubled", async () => {
   const workload = pipelineWorkload(SEED, 6)
   const proxy = await proxyTo(postgres.url)
   onTestFinished(() => proxy.close())

@@ -177,7 +177,7 @@ describe("an execution", () => {
     )
   })
 
-  it("fails where dead letters are not kept, and goes on from there when it is retried", async () => {
+  it("fails where dead letters are not kept, and continues from there when it is retried", async () => {
     let isMended = false
     const store = recorder()
     const picky = adapter("picky", ({ body }) => {
@@ -345,7 +345,7 @@ describe("an execution", () => {
     expect(seen).toEqual([{ who: "Ada hello" }])
   })
 
-  it("is cancelled at once, and what is in hand is told", async () => {
+  it("is cancelled at once, and what is in flight is notified", async () => {
     let begun!: () => void
     const isBegun = new Promise<void>(resolve => (begun = resolve))
     const aborted: unknown[] = []

@@ -91,7 +91,7 @@ describe("routes that run on workers", () => {
     ])
   })
 
-  it("waits for a worker, and goes on when one comes; what a worker took and was lost is delivered again", async () => {
+  it("waits for a worker, and continues when one comes; what a worker took and was lost is delivered again", async () => {
     const stage = new FleetStage()
     const store = recorder()
     const umbra = await stage.engine({ adapters: [numbers, store] })
@@ -125,7 +125,7 @@ describe("routes that run on workers", () => {
     expect(store.seen).toEqual(expect.arrayContaining([{ twice: 2 }, { twice: 4 }, { twice: 6 }]))
   })
 
-  it("an engine without Redis leaves a job that it takes over as it is, and one that has it goes on", async () => {
+  it("an engine without Redis leaves a job that it takes over as it is, and one that has it continues", async () => {
     const stage = new FleetStage()
     const adapters = [numbers, recorder(), double]
     const first = await stage.engine({ adapters })
@@ -146,7 +146,7 @@ describe("routes that run on workers", () => {
     expect((await third.wait(job.id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 
-  it("are refused where nobody with Redis could ever come", async () => {
+  it("are refused where no worker with Redis can ever connect", async () => {
     const umbra = await open({ adapters: [numbers, recorder(), double] })
     await expect(umbra.submit(flow({}, 5))).rejects.toMatchObject({ code: "E711" })
     expect(await umbra.jobs()).toEqual([])

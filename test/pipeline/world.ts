@@ -263,7 +263,7 @@ export function world(drawn: Drawn) {
   }
 
   /** Route and path of every message, and which are dead letters, as the seed says. */
-  function foretell() {
+  function expectedTotals() {
     const messages: string[] = []
     const dead: string[] = []
     const visit = (r: number, path: string, hops: number): void => {
@@ -311,7 +311,7 @@ export function world(drawn: Drawn) {
     expect(forestProblems(messages, lineage, letters)).toEqual([])
     if (!isForetold) return
     const shown = (each: MessageRow) => `${each.route} ${(JSON.parse(each.body) as Body).path}`
-    const expected = foretell()
+    const expected = expectedTotals()
     expect(messages.map(shown).sort()).toEqual(expected.messages)
     expect(letters.map(shown).sort()).toEqual(expected.dead)
   }

@@ -8,7 +8,7 @@ import { flow, gate, open, openOn, states, until } from "../engine/stage.ts"
 import { deliver, fakeProvider, make, openWith, optionsFor, waiting } from "./stage.ts"
 
 describe("a provider that has too much to do", () => {
-  it("X6 is left alone for as long as it asks, by everybody, and then gets half the rate", async () => {
+  it("X6 gets no request for as long as it names, from any process, and then half the rate", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()
     fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "20" } })
@@ -170,7 +170,7 @@ describe("a provider that has too much to do", () => {
     expect(clock.next).toBeNull()
   })
 
-  it("X6 is asked at most so often a second, by all nodes together", async () => {
+  it("X6 gets at most so many requests a second, from all nodes together", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()
     const umbra = await openWith(fake, { clock, over: { rate: 2, concurrency: 10 } })
@@ -187,7 +187,7 @@ describe("a provider that has too much to do", () => {
 })
 
 describe("slots of jobs that have ended", () => {
-  it("X5 come back although they were asked for in the same moment", async () => {
+  it("X5 are returned although they were requested in the same moment", async () => {
     const store = createMemoryStore()
     const fake = await fakeProvider()
     const umbra = await openOn(store, optionsFor(fake, { engine: { providerSweepSeconds: 0.02 } }))
@@ -212,7 +212,7 @@ describe("slots of jobs that have ended", () => {
 })
 
 describe("slots of nodes that are done", () => {
-  it("X5 come back although they were asked for in the same moment, and the next in the queue has them", async () => {
+  it("X5 are returned although they were requested in the same moment, and the next in the queue has them", async () => {
     const journal = openMemory()
     const { providers } = journal
     const requestSlots = providers.requestSlots.bind(providers)
@@ -277,7 +277,7 @@ describe("a slot whose holder does not know of it", () => {
 })
 
 describe("slots of a provider", () => {
-  it("X5 where a node stands in the queue is asked once, and of that node only", async () => {
+  it("X5 the position of a node in the queue is queried once, and of that node only", async () => {
     const journal = openMemory(createMemoryStore())
     const ask = journal.providers.slotPosition.bind(journal.providers)
     const asked: number[] = []

@@ -18,7 +18,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", na
   })
   afterAll(() => store?.remove())
 
-  it("scenario 1: the webhook comes, and nobody polls", async () => {
+  it("scenario 1: the webhook arrives, and no poll is sent", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake, { at: store.location, over: { poll_seconds: never } })
     const job = await umbra.submit(make())
@@ -88,7 +88,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", na
     expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 
-  it("X4 a webhook counts although the operation could not be looked at any more", async () => {
+  it("X4 a webhook counts although the operation could not be polled any more", async () => {
     const fake = await fakeProvider()
     fake.misbehave({ route: "poll", status: 500, times: 1000 })
     const over = { poll_seconds: soon, max_poll_errors: 0 }
@@ -107,7 +107,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", na
     expect((await umbra.providers())[0]).toMatchObject({ operations: 0, slots: { held: [], waiting: 0 } })
   })
 
-  it("J16 an operation that could not be looked at any more is cancelled with its job", async () => {
+  it("J16 an operation that could not be polled any more is cancelled with its job", async () => {
     const fake = await fakeProvider()
     fake.misbehave({ route: "poll", status: 500, times: 1000 })
     const over = { poll_seconds: soon, max_poll_errors: 0 }
@@ -122,7 +122,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", na
     await until("the provider was told", () => [...fake.operations.values()][0]!.status === "canceled")
   })
 
-  it("X5 a node whose lease ended while nobody was there gets a slot again", async () => {
+  it("X5 a node whose lease ended while no engine ran gets a slot again", async () => {
     const fake = await fakeProvider()
     fake.misbehave({ route: "submit", status: 500 })
     const clock = new VirtualClock({ start: Date.now() })

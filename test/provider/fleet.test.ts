@@ -22,7 +22,7 @@ describe("several processes on one PostgreSQL", () => {
     expect(verdict).toMatchObject({ problems: [], operations: 56 })
   }, 900_000)
 
-  it("X5 never run more operations than there are slots, whoever is killed, and all capacity is back at the end", async () => {
+  it("X5 never run more operations than there are slots, whichever process is killed, and all slots are free at the end", async () => {
     const verdict = await externalCampaign({
       ...{ seed: 2, location: await database(), jobs: 50, processes: 3, kills: 4, limit: 3, webhooks: 1 },
       ...{ faults: true, workMs: 300 },
@@ -33,7 +33,7 @@ describe("several processes on one PostgreSQL", () => {
 })
 
 describe("a soak", () => {
-  it("X4 every job ends as its provider's script says, whatever goes wrong and whoever is killed", async () => {
+  it("X4 every job ends as its provider's script says, whatever fails and whichever process is killed", async () => {
     const verdict = await externalCampaign({
       ...{ seed: 3, location: await database(), jobs: 150, processes: 3, kills: 6, limit: 20, webhooks: 2 },
       faults: true,

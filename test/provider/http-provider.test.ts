@@ -121,7 +121,7 @@ describe("a provider that is plain REST", () => {
     expect(await provider.poll!({ externalId: "x" }, ctx)).toMatchObject({ status: "completed" })
   })
 
-  it("fails a look whose answer is no answer", async () => {
+  it("fails a poll whose response cannot be read", async () => {
     const service = await startServer((_, response) => {
       response.statusCode = 429
       response.setHeader("retry-after", "7")
@@ -162,8 +162,8 @@ describe("a provider that is plain REST", () => {
     const provider = httpProvider(definition(service.url, { webhook }), allow)
     const config = { mode: "fast", prompt: "a cat", list: [] }
     expect(await provider.submit!(config, ctx)).toEqual({ externalId: "" })
-    const heard = await provider.webhook!({ body: { id, event: id, state: "queued" }, headers: {} })
-    expect(heard).toEqual({ externalId: "", news: { status: "running" } })
+    const received = await provider.webhook!({ body: { id, event: id, state: "queued" }, headers: {} })
+    expect(received).toEqual({ externalId: "", news: { status: "running" } })
   })
 
   it("says what is wrong with a definition", () => {

@@ -110,7 +110,7 @@ describe("a job that ends while its submission is in flight", () => {
   })
 
   it("X5 without an answer keeps its slot until the lease ends, is not repeated, and that is said", async () => {
-    const { log, said } = collectLog()
+    const { log, hasLogged } = collectLog()
     const fake = await fakeProvider()
     fake.misbehave({ route: "submit", silence: "hang", afterwards: true })
     const engine = { slotLeaseSeconds: 4, providerSweepSeconds: 0.2 }
@@ -118,7 +118,7 @@ describe("a job that ends while its submission is in flight", () => {
     const job = await submitting(umbra, fake)
     const other = await next(umbra)
     await job.cancel()
-    await until("it is said", () => said("an operation may be running unnoticed"))
+    await until("it is said", () => hasLogged("an operation may be running unnoticed"))
     const [unseen] = (await umbra.graph(job.id)).unseen_operations!
     expect((await umbra.providers())[0]!.unseen_operations.length).toBe(1)
     await waiting(umbra, fake, other.id, 1)
@@ -270,7 +270,7 @@ describe("a job that ends while its submission is in flight", () => {
     await until("it was cancelled", () => first(fake).status === "canceled")
   })
 
-  it("X5 X6 the same for a handler of one's own that submits, and asks for another place afterwards", async () => {
+  it("X5 X6 the same for a handler of one's own that submits, and requests another place afterwards", async () => {
     const fake = await fakeProvider({ limit: 1 })
     let open = () => {}
     const opened = new Promise<void>(resolve => {

@@ -62,7 +62,7 @@ describe("J21 a list whose items are done at a provider", () => {
     expect((await umbra.providers())[0]).toMatchObject({ operations: 0, slots: { held: [], waiting: 0 } })
   })
 
-  it("X4 an item whose operation failed is submitted anew, under another key; the others are not", async () => {
+  it("X4 an item whose operation failed is submitted again, under another key; the others are not", async () => {
     const steps = [{ do: "complete", output: "made" }] as const
     const fake = await fakeProvider({
       script: ({ key }) => ({ steps: key.endsWith("/films/1") ? [{ do: "fail" }] : steps }),
@@ -78,7 +78,7 @@ describe("J21 a list whose items are done at a provider", () => {
     expect(completed.map(({ source }) => source)).toEqual(["provider", "provider", "provider"])
   })
 
-  it("X4 J3 the last item counts for the job's output although it could not be looked at any more", async () => {
+  it("X4 J3 the last item counts for the job's output although it could not be polled any more", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake, { over: { poll_seconds: [0.02], max_poll_errors: 0 } })
     fake.misbehave({ route: "poll", status: 500, times: 1000 })
@@ -115,7 +115,7 @@ describe("J21 a list whose items are done at a provider", () => {
     })
   })
 
-  it("X3 goes on in the next engine: what is at the provider is looked at, what waits gets its slot", async () => {
+  it("X3 continues in the next engine: operations at the provider are polled, waiting items get their slots", async () => {
     const store = createMemoryStore()
     const fake = await fakeProvider({ limit: 1 })
     const over = { poll_seconds: [0.02] }

@@ -41,7 +41,7 @@ describe("a node with a provider", () => {
     expect((await umbra.webhookEvents("fake")).length).toBe(1)
   })
 
-  it("X2 does not take a replay for new because of a header that nobody signed", async () => {
+  it("X2 does not take a replay for new because of an unsigned header", async () => {
     const fake = await fakeProvider()
     const { event_id: _, ...webhook } = fake.definition().webhook!
     const umbra = await openWith(fake, { over: { poll_seconds: [3600], webhook } })
@@ -57,7 +57,7 @@ describe("a node with a provider", () => {
     expect([await isNew("one"), await isNew("two")]).toEqual([true, false])
   })
 
-  it("X2 asks the provider when its webhooks are only hints", async () => {
+  it("X2 polls the provider when its webhooks are only hints", async () => {
     const fake = await fakeProvider()
     const definition = fake.definition()
     const webhook = { ...definition.webhook!, is_hint: true }
@@ -73,7 +73,7 @@ describe("a node with a provider", () => {
     expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ output: output(id) })
   })
 
-  it("X3 goes on being looked at after a restart, also if its time came while nobody was there", async () => {
+  it("X3 is polled after a restart, also if its time passed while no engine ran", async () => {
     const store = createMemoryStore()
     const clock = new VirtualClock()
     const fake = await fakeProvider()
@@ -94,7 +94,7 @@ describe("a node with a provider", () => {
     expect(fake.operations.get(id)!.polls).toBe(1)
   })
 
-  it("X3 is looked at after 30, 60, 120 and 120 seconds, and errors do not fail it", async () => {
+  it("X3 is polled after 30, 60, 120 and 120 seconds, and errors do not fail it", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()
     const umbra = await openWith(fake, { clock, over: { poll_jitter: 0 } })
@@ -133,7 +133,7 @@ describe("a node with a provider", () => {
     await until("it is stored", async () => ((await seen()).preview as { frames: number }).frames === 9)
   })
 
-  it("is submitted anew under another key when the provider says that it failed", async () => {
+  it("is submitted again under another key when the provider says that it failed", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake)
     const retry = { max_attempts: 2, initial_seconds: 0.01, jitter: 0 }
@@ -165,7 +165,7 @@ describe("a node with a provider", () => {
 })
 
 describe("cancellation", () => {
-  it("J16 tells the provider, again until it listens, and ignores what comes later", async () => {
+  it("J16 cancels at the provider, again until it accepts, and ignores what arrives later", async () => {
     const fake = await fakeProvider()
     fake.misbehave({ route: "cancel", status: 503, times: 2 })
     const clock = new VirtualClock()
@@ -184,7 +184,7 @@ describe("cancellation", () => {
     expect(fake.cancels).toBe(1)
   })
 
-  it("J16 is made up for by the next engine when the first died before it could tell", async () => {
+  it("J16 is sent by the next engine when the first died before it could", async () => {
     const store = createMemoryStore()
     const fake = await fakeProvider()
     fake.misbehave({ route: "cancel", status: 503, times: 1 })
@@ -262,7 +262,7 @@ describe("handlers and providers", () => {
     expect(await job.wait()).toMatchObject({ output: output(id) })
   })
 
-  it("a node whose provider nobody here knows waits, and starts when an engine knows it", async () => {
+  it("a node whose provider no engine knows waits, and starts when one does", async () => {
     const store = createMemoryStore()
     const first = await openOn(store)
     const job = await first.submit(flow([{ id: "a", handler: "external", provider: "acme" }]))

@@ -37,7 +37,7 @@ describe("a result larger than max_output_bytes", () => {
     expect(fake.operations.get(id)!.polls).toBe(0)
   })
 
-  it("X3 fails the node at the first look, however many tries it has", async () => {
+  it("X3 fails the node at the first poll, however many tries it has", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake, { worker, over: soon })
     const job = await umbra.submit(make())
@@ -62,7 +62,7 @@ describe("a result larger than max_output_bytes", () => {
     expect(await umbra.webhookEvents("fake")).toMatchObject([{ verdict: "refused" }])
   })
 
-  it("X3 that is larger than an answer may be fails the node, too, and the provider is told", async () => {
+  it("X3 that is larger than a response may be fails the node, too, and the operation is cancelled", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake, { over: { ...soon, max_response_bytes: 450 } })
     const job = await umbra.submit(make())
@@ -91,7 +91,7 @@ describe("a result larger than max_output_bytes", () => {
 })
 
 describe("what is only shown", () => {
-  it("J15 is left out when it is too large, and the operation goes on", async () => {
+  it("J15 is left out when it is too large, and the operation continues", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake, {
       ...{ worker, over: { ...soon, max_poll_errors: 0 }, engine: { parkAfterMs: 60_000 } },

@@ -6,8 +6,8 @@ import { Agent, request } from "node:http"
 import { afterAll, beforeAll, expect, it } from "vitest"
 import fc from "../support/property.ts"
 import { seed } from "../support/seed.ts"
-import { converse } from "./abuse/connections.ts"
-import { openScene, type Scene } from "./abuse/victim.ts"
+import { readReplies } from "./abuse/connections.ts"
+import { openScene, type Scene } from "./abuse/scene.ts"
 import { type Drawn, type Operation, requestOf, texts } from "./drawn.ts"
 import { ask, type Store, stores } from "./stage.ts"
 
@@ -29,12 +29,12 @@ afterAll(async () => {
   await store?.remove()
 })
 
-interface Twisted extends Drawn {
+interface MutatedRequest extends Drawn {
   readonly authorization: string | null
 }
 
 /** Requests whose answer is known. They are sent before the random ones: the server is proven to judge each of them. */
-const known: readonly [status: number, request: Partial<Twisted>][] = [
+const known: readonly [status: number, request: Partial<MutatedRequest>][] = [
   [200, { path: "/workflows" }],
   [201, { method: "POST", body: JSON.stringify({ name: "known", nodes: [{ id: "a", handler: "spell" }] }) }],
   [400, { method: "POST", path: "/jobs", body: "{" }],
@@ -44,7 +44,7 @@ const known: readonly [status: number, request: Partial<Twisted>][] = [
   [422, { method: "POST", body: JSON.stringify({ name: "known", nodes: [] }) }],
 ]
 
-function knownRequest(part: Partial<Twisted>): Twisted {
+function knownRequest(part: Partial<MutatedRequest>): MutatedRequest {
   return {
     method: "GET",
     path: "/workflows",
@@ -60,10 +60,10 @@ function headerValue(text: string): string {
   return text.replace(/[^\t\x20-\x7e\x80-\xff]/g, each => `%${each.charCodeAt(0).toString(16)}`)
 }
 
-async function twisted(): Promise<fc.Arbitrary<Twisted>> {
+async function mutated(): Promise<fc.Arbitrary<MutatedRequest>> {
   const { body: document } = await ask(scene.url, "/openapi.json", {})
-  const { victim, attacker } = scene
-  const ids = [victim.job, attacker.job, victim.name, "own"]
+  const { target, attacker } = scene
+  const ids = [target.job, attacker.job, target.name, "own"]
   const operations = Object.entries(document.paths as Record<string, Record<string, Operation>>).flatMap(
     ([path, methods]) =>
       Object.entries(methods).map(([method, operation]) => requestOf(path, method, operation, ids)),
@@ -103,7 +103,7 @@ async function twisted(): Promise<fc.Arbitrary<Twisted>> {
     }))
 }
 
-function send({ method, path, headers, body, authorization }: Twisted) {
+function send({ method, path, headers, body, authorization }: MutatedRequest) {
   return new Promise<{ status: number; text: string }>((resolve, reject) => {
     const all = {
       ...headers,
@@ -140,7 +140,7 @@ it(`S3 ${RUNS} random requests: no 500, no crash, nothing of another owner's, no
     const answer = await send(knownRequest(part))
     expect(answer.status, `${JSON.stringify(part)} ${answer.text}`).toBe(status)
   }
-  const requests = fc.sample(await twisted(), { numRuns: RUNS, seed })
+  const requests = fc.sample(await mutated(), { numRuns: RUNS, seed })
   let next = 0
   let answered = 0
   const lane = async () => {
@@ -172,6 +172,7 @@ it("S3 300 connections full of random bytes, some of which begin like HTTP: no c
   const sent = fc
     .sample(bytes, { numRuns: 300, seed })
     .map(([start, rest]) => Buffer.concat([Buffer.from(start), rest, Buffer.from("\r\n\r\n")]))
-  for (const said of await Promise.all(sent.map(each => converse(port, each, 400)))) scene.mustNotLeak(said)
+  for (const answer of await Promise.all(sent.map(each => readReplies(port, each, 400))))
+    scene.mustNotLeak(answer)
   await scene.isUnharmed()
 })

@@ -6,13 +6,13 @@ import { connect } from "node:net"
 import { expect, it, onTestFinished } from "vitest"
 import { folderWith } from "../cli/umbra.ts"
 import { serveProbed } from "./abuse/probed.ts"
-import { prepare, readings, talkative } from "./abuse/readings.ts"
+import { loggingHandlers, prepare, readings } from "./abuse/readings.ts"
 
 // UMBRA_TEST_READINGS=all: on PostgreSQL too. One store is enough for every run of the tests.
 it.each(process.env.UMBRA_TEST_READINGS === "all" ? ["SQLite", "PostgreSQL"] : ["SQLite"])(
   "S3 no reading holds up the event loop on %s, and every probe of /health is answered",
   async kind => {
-    const { path, remove } = folderWith({ "talks.mjs": talkative })
+    const { path, remove } = folderWith({ "talks.mjs": loggingHandlers })
     onTestFinished(remove)
     const server = await serveProbed(kind, "--handlers", `${path}/talks.mjs`)
     const jobs = await prepare(server)
@@ -36,7 +36,7 @@ it.each(process.env.UMBRA_TEST_READINGS === "all" ? ["SQLite", "PostgreSQL"] : [
 
 const FOLLOWERS = 500
 
-it("S3 streams that are opened by the thousand, resumed from the beginning, or of many changes hold up nobody", async () => {
+it("S3 streams that are opened by the thousand, resumed from the beginning, or of many changes delay no other request", async () => {
   const server = await serveProbed("SQLite")
   const { post } = server
   const { port } = new URL(server.url)

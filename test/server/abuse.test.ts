@@ -1,14 +1,14 @@
 /**
  * S3: what somebody may try, recorded (abuse/). Nothing is shown that is another owner's, nothing is harmed, and no
- * answer is a 500. The victim's things carry marks; every answer is searched for them (abuse/victim.ts).
+ * answer is a 500. The target's things carry marks; every answer is searched for them (abuse/scene.ts).
  */
 import { createServer } from "node:http"
 import { connect } from "node:net"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest"
 import { bodies } from "./abuse/bodies.ts"
-import { connections, converse } from "./abuse/connections.ts"
+import { connections, readReplies } from "./abuse/connections.ts"
 import { forged } from "./abuse/forged.ts"
-import { openScene, type Scene } from "./abuse/victim.ts"
+import { openScene, type Scene } from "./abuse/scene.ts"
 import { tokenOf } from "./issuer.ts"
 import { type Answer, type Asked, ask } from "./stage.ts"
 
@@ -70,16 +70,16 @@ const range = { from: "2026-11-15T00:00:00Z", to: "2026-11-15T02:00:00Z" }
 describe("another owner's things", () => {
   const bodyOf = ({ method, path }: Operation): Asked => {
     const definition = { name: "mine", nodes: [{ id: "a", handler: "input" }] }
-    if (path === "/jobs") return { body: { workflow: scene.victim.name } }
-    if (path === "/tokens") return { body: { owner: scene.victim.owner, scopes: ["admin"] } }
-    if (path === "/bulk") return { body: { verb: "cancel", filter: { workflow: scene.victim.name } } }
-    if (path === "/jobs/bulk") return { body: { jobs: [{ workflow: scene.victim.name }] } }
+    if (path === "/jobs") return { body: { workflow: scene.target.name } }
+    if (path === "/tokens") return { body: { owner: scene.target.owner, scopes: ["admin"] } }
+    if (path === "/bulk") return { body: { verb: "cancel", filter: { workflow: scene.target.name } } }
+    if (path === "/jobs/bulk") return { body: { jobs: [{ workflow: scene.target.name }] } }
     if (path.startsWith("/workflows") && method === "POST" && !path.includes("{")) return { body: definition }
     if (method === "PATCH") return { body: { labels: { taken: "over" }, note: "mine" } }
     if (path.endsWith("/reschedule")) return { body: { delay_seconds: 0 } }
     if (path.endsWith("/backfill")) return { body: range }
     if (path === "/schedules/{name}" || path === "/schedules/preview")
-      return { body: { workflow: scene.victim.name, every: "1h" } }
+      return { body: { workflow: scene.target.name, every: "1h" } }
     return method === "PUT" ? { body: { version: 1 } } : {}
   }
   interface Named {
@@ -87,7 +87,7 @@ describe("another owner's things", () => {
     readonly job: string
     readonly tokenId: string
   }
-  const pathTo = (path: string, { name, job, tokenId }: Named = scene.victim) => {
+  const pathTo = (path: string, { name, job, tokenId }: Named = scene.target) => {
     const values: Record<string, string> = {
       name,
       job,
@@ -97,7 +97,7 @@ describe("another owner's things", () => {
       node: "ask",
       seq: "1",
       field: "input",
-      hash: scene.victim.artifact,
+      hash: scene.target.artifact,
     }
     const filled = path.replace(/\{(\w+)\}/g, (_, part) => values[part] ?? part)
     if (path === "/jobs/compare") return `${path}?a=${job}&b=${job}`
@@ -110,11 +110,11 @@ describe("another owner's things", () => {
     const asked = { ...(method === "GET" ? {} : bodyOf(operation)), method }
     return scene.ask(pathTo(operation.path), token === undefined ? asked : { ...asked, token })
   }
-  /** As long as the victim's, and nobody's. */
+  /** As long as the target's, and nobody's. */
   const nobody = (): Named => ({
-    name: `${scene.victim.name.slice(0, -8)}00000000`,
-    job: `${scene.victim.job.slice(0, -12)}000000000000`,
-    tokenId: `${scene.victim.tokenId.slice(0, -12)}000000000000`,
+    name: `${scene.target.name.slice(0, -8)}00000000`,
+    job: `${scene.target.job.slice(0, -12)}000000000000`,
+    tokenId: `${scene.target.tokenId.slice(0, -12)}000000000000`,
   })
   /** An answer without what tells the two questions apart. */
   const plain = ({ status, headers, body }: Answer, ...ids: string[]) => {
@@ -145,7 +145,7 @@ describe("another owner's things", () => {
     await scene.isUnharmed()
   })
 
-  it("S3 are answered as what nobody has, byte for byte, whatever kind of job it is", async () => {
+  it("S3 are answered as jobs that do not exist, byte for byte, whatever kind of job it is", async () => {
     const { token } = scene.attacker
     const missing = nobody()
     for (const operation of await operations()) {
@@ -155,8 +155,8 @@ describe("another owner's things", () => {
       if (method === "PUT" && path === "/schedules/{name}") continue
       const asked = { ...(method === "GET" ? {} : bodyOf(operation)), method, token }
       const nothing = plain(await ask(scene.url, pathTo(path, missing), asked), ...Object.values(missing))
-      for (const job of path.includes("{job}") ? scene.victim.jobs : [scene.victim.job]) {
-        const { name, tokenId } = scene.victim
+      for (const job of path.includes("{job}") ? scene.target.jobs : [scene.target.job]) {
+        const { name, tokenId } = scene.target
         const theirs = await scene.ask(pathTo(path, { name, job, tokenId }), asked)
         expect(plain(theirs, name, job, tokenId), `${method} ${path}`).toBe(nothing)
       }
@@ -205,11 +205,11 @@ describe("another owner's things", () => {
       return text
     }
     const nothing = await answerTo(nobody())
-    for (const job of scene.victim.jobs) expect(await answerTo({ ...scene.victim, job })).toBe(nothing)
+    for (const job of scene.target.jobs) expect(await answerTo({ ...scene.target, job })).toBe(nothing)
     await scene.isUnharmed()
   })
 
-  it("S3 nor by anybody without a token, on any route but the public ones", async () => {
+  it("S3 nor without a token, on any route but the public ones", async () => {
     for (const operation of await operations()) {
       const { status } = await request(operation)
       if (!operation.isPublic) expect(status, `${operation.method} ${operation.path}`).toBe(401)
@@ -233,7 +233,7 @@ describe("another owner's things", () => {
     "/workflows/NAME@1",
     "/workflows/NAME%2fversions",
   ])("S3 nor by the way of %s", async template => {
-    const path = template.replace("NAME", scene.victim.name).replace("JOB", scene.victim.job)
+    const path = template.replace("NAME", scene.target.name).replace("JOB", scene.target.job)
     const { status } = await scene.ask(path, { token: scene.attacker.token })
     expect(status).toBeLessThan(500)
   })
@@ -246,7 +246,7 @@ describe("another owner's things", () => {
         token,
         headers: { "idempotency-key": "shared" },
       })
-    const theirs = await post(scene.victim.token, scene.victim.name)
+    const theirs = await post(scene.target.token, scene.target.name)
     const ours = await post(scene.attacker.token, "own")
     expect([theirs.status, ours.status]).toEqual([201, 201])
     expect(ours.body.job_id).not.toBe(theirs.body.job_id)
@@ -254,7 +254,7 @@ describe("another owner's things", () => {
 })
 
 describe("forged tokens", () => {
-  it("S3 open nothing, tell nothing, and send us nowhere", async () => {
+  it("S3 open nothing, reveal nothing, and redirect nowhere", async () => {
     let trapped = 0
     const trap = createServer((_, response) => {
       trapped++
@@ -305,8 +305,8 @@ describe("bodies", () => {
   it.each(bodies)(
     "$path $what",
     async ({ method = "POST", path, type = "application/json", body, status }) => {
-      const target = path.replace("JOB", scene.attacker.job)
-      const answer = await scene.ask(target, {
+      const url = path.replace("JOB", scene.attacker.job)
+      const answer = await scene.ask(url, {
         method,
         body: body as string,
         headers: { "content-type": type },
@@ -335,14 +335,14 @@ describe("bodies", () => {
     },
   )
 
-  it("S3 E614 inputs that take long to check use up their owner's time, and nobody else's", async () => {
+  it("S3 E614 inputs that take long to check use up their owner's time, and no other owner's", async () => {
     const nodes = [{ id: "a", handler: "input" }]
     const slow = { name: "slow", input: { properties: { a: { format: "url" } } }, nodes }
     const quick = { name: "quick", input: { properties: { a: { pattern: "^a+$" } } }, nodes }
-    const { attacker, victim } = scene
+    const { attacker, target } = scene
     await scene.ask("/workflows", { method: "POST", body: slow, token: attacker.token })
     await scene.ask("/workflows", { method: "POST", body: quick, token: attacker.token })
-    await ask(scene.url, "/workflows", { method: "POST", body: quick, token: victim.token })
+    await ask(scene.url, "/workflows", { method: "POST", body: quick, token: target.token })
     const submit = (workflow: string, a: string, token: string) =>
       ask(scene.url, "/jobs", { method: "POST", body: { workflow, input: { a } }, token })
     const endless = { workflow: "slow", input: { a: `http://${"a".repeat(80)}!` } }
@@ -378,8 +378,8 @@ describe("bodies", () => {
     expect([refused.status, refused.body.code]).toEqual([503, "E614"])
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
     expect(refused.body.retry_after).toBe(Number(refused.headers.get("retry-after")))
-    expect((await submit("quick", "aa", victim.token)).status).toBe(201)
-    expect((await submit("quick", "b", victim.token)).status).toBe(422)
+    expect((await submit("quick", "aa", target.token)).status).toBe(201)
+    expect((await submit("quick", "b", target.token)).status).toBe(422)
   }, 240_000)
 
   it("S3 have harmed nothing, polluted nothing", async () => {
@@ -399,26 +399,26 @@ describe("connections", () => {
     const answered = await Promise.all(
       connections.map(async attack => ({
         ...attack,
-        said: await converse(
+        received: await readReplies(
           port,
           fill(attack.text),
           attack.answers.length > 0 && !attack.answers[0]!.includes(100) ? 60_000 : 2000,
         ),
       })),
     )
-    for (const { what, answers, said } of answered) {
-      const found = statuses(said)
-      expect(found.length, `${what}: ${found} ${said.slice(0, 300)}`).toBeLessThanOrEqual(answers.length)
+    for (const { what, answers, received } of answered) {
+      const found = statuses(received)
+      expect(found.length, `${what}: ${found} ${received.slice(0, 300)}`).toBeLessThanOrEqual(answers.length)
       for (const [n, status] of found.entries())
-        expect(answers[n], `${what}: ${found} ${said.slice(0, 500)}`).toContain(status)
+        expect(answers[n], `${what}: ${found} ${received.slice(0, 500)}`).toContain(status)
       if (answers.length > 0 && !answers[0]!.includes(100))
         expect(found.length, `${what}: no answer`).toBeGreaterThan(0)
-      scene.mustNotLeak(said)
+      scene.mustNotLeak(received)
     }
     await scene.isUnharmed()
   })
 
-  it("S3 those that never finish a request hold nobody up, and are ended in time", async () => {
+  it("S3 those that never finish a request delay no other, and are closed in time", async () => {
     const slow = await openScene({ requestTimeoutSeconds: 2 })
     onTestFinished(() => slow.close())
     const port = Number(new URL(slow.url).port)

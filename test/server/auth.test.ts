@@ -117,7 +117,7 @@ describe("owners", () => {
     expect((await stage.ask("/workflows/secret", { token: owner })).status).toBe(200)
   })
 
-  it("S3 somebody else's job and no job at all are told with the same words", async () => {
+  it("S3 another owner's job and no job at all get the same response", async () => {
     const none = jobId.replace(/.$/, last => (last === "0" ? "1" : "0"))
     const [theirs, nothing] = [
       await stage.ask(`/jobs/${jobId}`, { token: stranger }),
@@ -216,7 +216,7 @@ describe("owners", () => {
 })
 
 describe("limits", () => {
-  it("S3 a token that asks too often waits as long as Retry-After says; others do not", async () => {
+  it("S3 a token with too many requests waits as long as Retry-After says; others do not", async () => {
     // The next place comes after 100 s, however slow the machine is.
     const stage = await stageOf({ withTokens: true, settings: { rateLimit: 0.01 } })
     const [busy, calm] = [await stage.token("a", "read"), await stage.token("a", "read")]
@@ -290,7 +290,7 @@ describe("limits", () => {
       expect(await post(body), body).toMatchObject({ status: 400, body: { code: "E633" } })
   })
 
-  it("with too many jobs in memory new ones are accepted, QUEUED, and go on later", async () => {
+  it("with too many jobs in memory new ones are accepted, QUEUED, and continue later", async () => {
     let release = () => {}
     const released = new Promise<void>(resolve => {
       release = resolve
@@ -428,7 +428,7 @@ describe("a server without tokens", () => {
   })
 })
 
-it("an address that is taken is told so", async () => {
+it("an address that is in use is reported", async () => {
   const { server, umbra } = await stageOf({})
   const port = Number(new URL(server.url).port)
   const second = startServer({ umbra, host: "127.0.0.1", port, version: "0", log: silentLog })

@@ -109,7 +109,7 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect(await move({ 1: 0, 2: 0 })).toMatchObject({ status: 422, body: { code: "E311" } })
   })
 
-  it("J20 moves aliases and tells who moved them; jobs show the version they got", async () => {
+  it("J20 moves aliases and shows who moved them; jobs show the version they got", async () => {
     for (const value of [1, 2])
       await push({ name: "aliased", nodes: [{ id: "a", handler: "transform", config: { value } }] })
     const move = (alias: string, body: unknown) =>
@@ -140,7 +140,7 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect((await post("/jobs", { workflow: "aliased@stable" })).status).toBe(404)
   })
 
-  it("J20 deletes a workflow while its jobs go on, and goes on counting", async () => {
+  it("J20 deletes a workflow while its jobs continue, and continues counting", async () => {
     await push({ ...approval, name: "doomed" })
     const { job_id } = await submit({ workflow: "doomed" })
     expect((await ask("/workflows/doomed", { method: "DELETE" })).status).toBe(204)
@@ -156,7 +156,7 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect(await push({ ...approval, name: "doomed" })).toMatchObject({ status: 201, body: { version: 2 } })
   })
 
-  it("S2 submits a job and answers when it has ended, if asked to wait", async () => {
+  it("S2 submits a job and answers when it has ended, with wait", async () => {
     const now = await post("/jobs", {
       workflow: "hello",
       input: { name: "Ada" },
@@ -212,7 +212,7 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect((await post("/jobs/bulk", { jobs: [...many, ...many] })).status).toBe(400)
   })
 
-  it("J14 lists the children of a job, and jobs that are nobody's child", async () => {
+  it("J14 lists the children of a job, and jobs without a parent", async () => {
     const nested = {
       name: "nested",
       nodes: [{ id: "c", handler: "workflow", config: { workflow: "asked" } }],

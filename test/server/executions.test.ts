@@ -79,10 +79,10 @@ describe.each(Object.entries(stores))("executions over HTTP on %s", (name, open)
     expect((await ask(`/jobs/${plain.job_id}/graph`)).body.routes).toBeUndefined()
   })
 
-  it("P1 shows the routes at a past moment as messages and lineage tell, and null for what was not recorded", async () => {
+  it("P1 computes the routes at a past moment from messages and lineage, with null for what was not recorded", async () => {
     isMended = false
     const { job_id, created_at, finished_at } = await run("flow")
-    const figures = [
+    const counts = [
       "name",
       "inbound",
       "outbound",
@@ -94,7 +94,7 @@ describe.each(Object.entries(stores))("executions over HTTP on %s", (name, open)
       "dead_lettered",
     ]
     const shown = (routes: Record<string, unknown>[]) =>
-      routes.map(each => Object.fromEntries(figures.map(name => [name, each[name]])))
+      routes.map(each => Object.fromEntries(counts.map(name => [name, each[name]])))
     const now = (await ask(`/jobs/${job_id}/graph`)).body
     const at = async (moment: string) => (await ask(`/jobs/${job_id}/graph?at=${moment}`)).body
     const end = await at(finished_at)
@@ -410,7 +410,7 @@ describe("who may do what with executions", () => {
   })
 })
 
-describe("E711 over HTTP, where nobody with Redis could ever come", () => {
+describe("E711 over HTTP, where no worker with Redis can ever connect", () => {
   it("is what a submission, one of many, and a replay are answered, and the document says so", async () => {
     const stage = await openStage({ umbra: { adapters } })
     onTestFinished(() => stage.close())

@@ -48,7 +48,7 @@ describe("JWTs", () => {
     expect(answer.body.detail).toContain("reserved for the operator")
   })
 
-  it("S3 name their owner and what they may do; API tokens go on beside them", async () => {
+  it("S3 name their owner and what they may do; API tokens remain valid beside them", async () => {
     expect(stage.server).toMatchObject({ isOpen: false, issuer: issuer.settings.jwtIssuer })
     expect((await stage.ask("/jobs")).status).toBe(401)
     const manager = await tokenOf(key, { claims: { sub: "m", scope: "other manage read submit" } })
@@ -150,7 +150,7 @@ it("S3 keys rotate: a new one is found, a withdrawn one is refused", async () =>
   await expect.poll(() => status(first)).toBe(401)
 })
 
-it("S3 a key that is not known is asked for once, however many tokens name it", async () => {
+it("S3 an unknown key is fetched once, however many tokens name it", async () => {
   const [key, stranger] = [await newKey("k"), await newKey("stranger")]
   const issuer = await issuerWith(key)
   const stage = await stageWith(issuer)

@@ -38,7 +38,7 @@ async function answeredDuring<T>(url: string, work: Promise<T>): Promise<{ count
   return { count: during, answer }
 }
 
-describe("while somebody has to do with what is large, others are answered", () => {
+describe("during work on large documents other requests are answered", () => {
   it("S2 a workflow that is stored, checked and compared", async () => {
     const { ask, server } = await openStage().then(stage => {
       onTestFinished(() => stage.close())
@@ -61,7 +61,7 @@ describe("while somebody has to do with what is large, others are answered", () 
     expect(count).toBeGreaterThan(1)
   }, 240_000)
 
-  it("S3 beyond a bound of them the answer is 503, and the others go on", async () => {
+  it("S3 beyond a bound of them the answer is 503, and the others continue", async () => {
     const stage = await openStage({ settings: { maxLargeDocuments: 2 } })
     onTestFinished(() => stage.close())
     const body = chain(15_000, 1)
@@ -75,7 +75,7 @@ describe("while somebody has to do with what is large, others are answered", () 
     expect((await post()).status).toBe(200)
   }, 240_000)
 
-  it("J21 a job with a long list, whose graph and events are asked for", async () => {
+  it("J21 a job with a long list, whose graph and events are requested", async () => {
     const { ask, server } = await openStage().then(stage => {
       onTestFinished(() => stage.close())
       return stage

@@ -255,7 +255,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
     )
   })
 
-  it("is told apart by attempt and item, and says why an attempt was repeated", async () => {
+  it("is distinguished by attempt and item, and says why an attempt was repeated", async () => {
     const each = { id: "each", handler: "second_time", for_each: "{{ input.list }}" }
     const job = await run("twice", [{ id: "one", handler: "second_time" }, each], { list: [1, 2] })
     await expect.poll(async () => (await lines(job, "&level=error")).length, { timeout: 60_000 }).toBe(6)

@@ -9,14 +9,14 @@ import { openStage, type Stage, type StageOptions, stores } from "./stage.ts"
 
 /** A server of a workflow's author: remembers which keys it was sent. */
 async function listener() {
-  const heard: (string | undefined)[] = []
+  const received: (string | undefined)[] = []
   const server = createServer((request, response) => {
-    heard.push(request.headers["x-key"] as string | undefined)
+    received.push(request.headers["x-key"] as string | undefined)
     response.setHeader("content-type", "application/json").end("{}")
   })
   await new Promise<void>(resolve => server.listen(0, "127.0.0.1", resolve))
   onTestFinished(() => void server.close())
-  return { heard, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }
+  return { received, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }
 }
 
 async function twoOwners(umbra: StageOptions["umbra"] = {}) {
@@ -36,7 +36,7 @@ async function runAs({ ask }: Stage, token: string, definition: { readonly name:
 }
 
 describe("secrets of a server with two owners", () => {
-  it("go to the owners that the configuration names, and to nobody else whatever a workflow writes", async () => {
+  it("go to the owners that the configuration names, and to no other whatever a workflow contains", async () => {
     const variables = {
       UMBRA_SECRET_ALICE_ONLY: "key-of-alice",
       UMBRA_SECRET_FOR_ALL: "key-for-all",
@@ -48,7 +48,7 @@ describe("secrets of a server with two owners", () => {
     for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value)
     onTestFinished(() => void vi.unstubAllEnvs())
     const { stage, alice, bob } = await twoOwners({ worker: { allowPrivateAddresses: true } })
-    const { heard, url } = await listener()
+    const { received, url } = await listener()
     const read = async (token: string, name: string) => {
       const config = { url, headers: { "x-key": `{{ secrets.${name} }}` } }
       const node = { id: "a", handler: "call_external_service", config, retry: { max_attempts: 1 } }
@@ -58,13 +58,13 @@ describe("secrets of a server with two owners", () => {
     expect(await read(alice, "ALICE_ONLY")).toEqual(["COMPLETED", null])
     expect(await read(alice, "FOR_ALL")).toEqual(["COMPLETED", null])
     expect(await read(bob, "FOR_ALL")).toEqual(["COMPLETED", null])
-    expect(heard).toEqual(["key-of-alice", "key-for-all", "key-for-all"])
+    expect(received).toEqual(["key-of-alice", "key-for-all", "key-for-all"])
     const names = ["ALICE_ONLY", "NO_RULE", "ACME", "UMBRA_PROVIDER_SECRET_ACME", "OPENAI_API_KEY", "PATH"]
     for (const name of names) expect([name, ...(await read(bob, name))]).toEqual([name, "FAILED", "E407"])
-    expect(heard).toHaveLength(3)
+    expect(received).toHaveLength(3)
   })
 
-  it("are asked for with the job's owner by adapters of a pipeline too", async () => {
+  it("are requested with the job's owner by adapters of a pipeline too", async () => {
     const asked: string[] = []
     const { stage, alice, bob } = await twoOwners({
       worker: { allowPrivateAddresses: true },
@@ -73,7 +73,7 @@ describe("secrets of a server with two owners", () => {
         return owner === "alice" ? "key-of-alice" : undefined
       },
     })
-    const { heard, url } = await listener()
+    const { received, url } = await listener()
     const config = { url, headers: { "x-key": "{{ secrets.KEY }}" } }
     const pipeline = {
       name: "fetch",
@@ -82,7 +82,7 @@ describe("secrets of a server with two owners", () => {
     }
     expect((await runAs(stage, alice, pipeline)).status).toBe("COMPLETED")
     expect(await runAs(stage, bob, pipeline)).toMatchObject({ status: "FAILED", error: { code: "E407" } })
-    expect(heard).toEqual(["key-of-alice"])
+    expect(received).toEqual(["key-of-alice"])
     expect(asked).toEqual(["KEY for alice", "KEY for bob"])
   })
 })

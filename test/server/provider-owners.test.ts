@@ -30,7 +30,7 @@ async function open(
   onTestFinished(() => stage.close())
   fake.webhookUrl = `${stage.server.url}/webhooks/fake`
   const owner = async (name: string) => new Owner(stage, await stage.token(name, "manage", "submit", "read"))
-  return { fake, stage, owner, victim: await owner("victim"), attacker: await owner("attacker") }
+  return { fake, stage, owner, target: await owner("target"), attacker: await owner("attacker") }
 }
 
 const credentials = { authorization: "Bearer {{ secrets.FAKE_KEY }}" }
@@ -114,25 +114,25 @@ const calling = (url: string, over: object = {}) => ({
 
 describe("an operation at a provider", () => {
   it("of another owner is not followed: its result reaches the first owner alone, by webhook and by poll", async () => {
-    const { fake, victim, attacker } = await open(() => ({ poll_seconds: [0.2] }))
-    const job = await victim.submit([film])
-    const id = await victim.operation(job)
+    const { fake, target, attacker } = await open(() => ({ poll_seconds: [0.2] }))
+    const job = await target.submit([film])
+    const id = await target.operation(job)
     const theft = await attacker.submit([calling(await naming(id))])
     expect(await attacker.ended(theft)).toMatchObject({ status: "FAILED", error: { code: "E425" } })
     expect(JSON.stringify(await attacker.job(theft))).not.toContain(id)
-    fake.complete(id, { film: "the victim's" })
+    fake.complete(id, { film: "the target's" })
     await fake.deliver(id)
-    expect(await victim.ended(job)).toMatchObject({
+    expect(await target.ended(job)).toMatchObject({
       status: "COMPLETED",
-      output: { film: { film: "the victim's" } },
+      output: { film: { film: "the target's" } },
     })
     expect(await attacker.job(theft)).toMatchObject({ status: "FAILED", output: null })
   })
 
   it("of another owner is not cancelled with the job that named it", async () => {
-    const { fake, victim, attacker } = await open()
-    const job = await victim.submit([film])
-    const id = await victim.operation(job)
+    const { fake, target, attacker } = await open()
+    const job = await target.submit([film])
+    const id = await target.operation(job)
     const theft = await attacker.submit([calling(await naming(id))])
     await attacker.ended(theft)
     await attacker.cancel(theft)
@@ -141,28 +141,28 @@ describe("an operation at a provider", () => {
     await attacker.cancel(own)
     await until("the attacker's own is cancelled", () => fake.operations.get(ownId)?.status === "canceled")
     expect(fake.operations.get(id)?.status).toBe("running")
-    expect((await victim.graph(job)).waiting_for[0]?.external_id).toBe(id)
+    expect((await target.graph(job)).waiting_for[0]?.external_id).toBe(id)
   })
 
-  it("that is over still belongs to its owner: nobody else can poll its result", async () => {
-    const { fake, victim, attacker } = await open(() => ({ poll_seconds: [0.2] }))
-    const job = await victim.submit([film])
-    const id = await victim.operation(job)
-    fake.complete(id, { film: "the victim's" })
-    await victim.ended(job)
+  it("that is over still belongs to its owner: no other owner can poll its result", async () => {
+    const { fake, target, attacker } = await open(() => ({ poll_seconds: [0.2] }))
+    const job = await target.submit([film])
+    const id = await target.operation(job)
+    fake.complete(id, { film: "the target's" })
+    await target.ended(job)
     const theft = await attacker.submit([calling(await naming(id))])
     expect(await attacker.ended(theft)).toMatchObject({ status: "FAILED", error: { code: "E425" } })
   })
 
   it("may be waited for by several nodes of one owner", async () => {
-    const { fake, victim } = await open()
-    const job = await victim.submit([film])
-    const id = await victim.operation(job)
-    const second = await victim.submit([calling(await naming(id))])
-    expect(await victim.operation(second)).toBe(id)
+    const { fake, target } = await open()
+    const job = await target.submit([film])
+    const id = await target.operation(job)
+    const second = await target.submit([calling(await naming(id))])
+    expect(await target.operation(second)).toBe(id)
     fake.complete(id)
     await fake.deliver(id)
-    for (const each of [job, second]) expect((await victim.ended(each)).status).toBe("COMPLETED")
+    for (const each of [job, second]) expect((await target.ended(each)).status).toBe("COMPLETED")
   })
 
   it.each(["../../account/users/1", "..\\account", "x?admin=1", "x#y", "x/../../account", "%2e%2e/account"])(
@@ -201,7 +201,7 @@ describe("an operation at a provider", () => {
 })
 
 describe("a provider with credentials", () => {
-  it("is not submitted to at another origin, so that nobody else names operations there", async () => {
+  it("gets no submission at another origin, so that no other service names operations there", async () => {
     const { fake, attacker } = await open(withCredentials)
     let asked = 0
     const evil = await serverOf((_, response) => {
@@ -223,12 +223,12 @@ describe("a provider with credentials", () => {
   })
 
   it("is submitted to at its own origin", async () => {
-    const { fake, victim } = await open(withCredentials)
-    const job = await victim.submit([calling(`${fake.url}/operations`)])
-    const id = await victim.operation(job)
+    const { fake, target } = await open(withCredentials)
+    const job = await target.submit([calling(`${fake.url}/operations`)])
+    const id = await target.operation(job)
     fake.complete(id)
     await fake.deliver(id)
-    expect((await victim.ended(job)).status).toBe("COMPLETED")
+    expect((await target.ended(job)).status).toBe("COMPLETED")
   })
 })
 
@@ -257,9 +257,9 @@ describe("a redirect of the provider", () => {
     `${moved} redirected to ${elsewhere}, which is not an origin of the node's provider`
 
   it("does not take a poll to another origin, and the error says so", async () => {
-    const { fake, stage, victim, asked, elsewhere, moved } = await openRedirected("poll", 302)
-    const job = await victim.submit([film])
-    const id = await victim.operation(job)
+    const { fake, stage, target, asked, elsewhere, moved } = await openRedirected("poll", 302)
+    const job = await target.submit([film])
+    const id = await target.operation(job)
     const admin = await stage.token("local", "admin")
     let errors: { code: string; message: string }[] = []
     await until("two polls have failed", async () => {
@@ -272,14 +272,14 @@ describe("a redirect of the provider", () => {
     expect(asked).toEqual([])
     fake.complete(id)
     await fake.deliver(id)
-    expect(await victim.ended(job)).toMatchObject({ status: "COMPLETED" })
+    expect(await target.ended(job)).toMatchObject({ status: "COMPLETED" })
   })
 
   it.each([302, 307])("does not take a cancellation to another origin (%i)", async status => {
-    const { stage, victim, asked, elsewhere, moved } = await openRedirected("cancel", status)
-    const job = await victim.submit([film])
-    await victim.operation(job)
-    await victim.cancel(job)
+    const { stage, target, asked, elsewhere, moved } = await openRedirected("cancel", status)
+    const job = await target.submit([film])
+    await target.operation(job)
+    await target.cancel(job)
     const admin = await stage.token("local", "admin")
     let errors: { code: string; message: string }[] = []
     await until("the cancellation has failed", async () => {
@@ -293,9 +293,9 @@ describe("a redirect of the provider", () => {
   })
 
   it("does not take a submission to another origin", async () => {
-    const { victim, asked, elsewhere, moved } = await openRedirected("submit", 303)
-    const job = await victim.submit([film])
-    const { error } = await victim.ended(job)
+    const { target, asked, elsewhere, moved } = await openRedirected("submit", 303)
+    const job = await target.submit([film])
+    const { error } = await target.ended(job)
     expect(error.code).toBe("E424")
     expect(error.message).toContain(messageOf(moved, elsewhere))
     expect(asked).toEqual([])
@@ -308,17 +308,17 @@ describe("a redirect of the provider", () => {
         .end(JSON.stringify({ status: "done", output: "from elsewhere" })),
     )
     const moved = await serverOf((_, response) => response.writeHead(302, { location: elsewhere }).end())
-    const { victim } = await open(fake => {
+    const { target } = await open(fake => {
       const { poll } = fake.definition()
       return { origins: [elsewhere], poll_seconds: [0.1], poll: { ...poll!, url: moved } }
     })
-    const job = await victim.submit([film])
-    expect(await victim.ended(job)).toMatchObject({ status: "COMPLETED" })
+    const job = await target.submit([film])
+    expect(await target.ended(job)).toMatchObject({ status: "COMPLETED" })
   })
 })
 
 describe("two definitions of one account", () => {
-  /** A second definition at the same origin, for the attacker; the first is for the victim. */
+  /** A second definition at the same origin, for the attacker; the first is for the target. */
   async function openTwo(over: Partial<HttpProviderDefinition> = {}) {
     const second = (fake: FakeProvider) =>
       httpProvider(
@@ -330,12 +330,12 @@ describe("two definitions of one account", () => {
       )
     const first = (fake: FakeProvider) => ({
       ...withCredentials(fake),
-      owners: ["victim"],
+      owners: ["target"],
       ...(over.account && { account: "one" }),
     })
     const opened = await open(first, second)
-    const job = await opened.victim.submit([film])
-    const id = await opened.victim.operation(job)
+    const job = await opened.target.submit([film])
+    const id = await opened.target.operation(job)
     const naming = (url: string) => ({
       ...{ ...film, handler: "call_external_service", provider: "second", config: { url } },
     })
@@ -343,13 +343,13 @@ describe("two definitions of one account", () => {
   }
 
   it("share its operations: an id that one has is not followed through the other", async () => {
-    const { fake, victim, attacker, job, id, echo } = await openTwo()
+    const { fake, target, attacker, job, id, echo } = await openTwo()
     const theft = await attacker.submit([echo])
     expect(await attacker.ended(theft)).toMatchObject({ status: "FAILED", error: { code: "E425" } })
     expect(fake.operations.get(id)?.status).toBe("running")
     fake.complete(id)
     await fake.deliver(id)
-    expect((await victim.ended(job)).status).toBe("COMPLETED")
+    expect((await target.ended(job)).status).toBe("COMPLETED")
   })
 
   it("share its operations: an id that one has is not cancelled through the other while it is submitted", async () => {
@@ -389,16 +389,16 @@ describe("two definitions of one account", () => {
 
 describe("a provider for some owners", () => {
   it("is refused to the others by validate, push and submit, and its definition is not shown to them", async () => {
-    const { fake, stage, victim, attacker } = await open(() => ({ owners: ["victim"] }))
+    const { fake, stage, target, attacker } = await open(() => ({ owners: ["target"] }))
     const body = { name: "films", nodes: [film] }
     const { token } = attacker
     for (const path of ["/workflows/validate", "/workflows"]) {
       const answer = await stage.ask(path, { method: "POST", token, body })
       expect([answer.status, answer.body.code]).toEqual([403, "E426"])
-      expect(JSON.stringify(answer.body)).not.toContain("victim")
+      expect(JSON.stringify(answer.body)).not.toContain("target")
     }
-    const job = await victim.submit([film])
-    await victim.operation(job)
+    const job = await target.submit([film])
+    await target.operation(job)
     expect(fake.operations.size).toBe(1)
   })
 
@@ -408,7 +408,7 @@ describe("a provider for some owners", () => {
     const before = await openUmbra(openMemory(store))
     const { id } = await before.submit({ name: "films", nodes: [film] }, null, { owner: "attacker" })
     await before.close()
-    const umbra = await openUmbra(openMemory(store), optionsFor(fake, { over: { owners: ["victim"] } }))
+    const umbra = await openUmbra(openMemory(store), optionsFor(fake, { over: { owners: ["target"] } }))
     onTestFinished(() => umbra.close())
     const ended = await umbra.wait(id, { timeoutMs: 60_000 })
     expect(ended).toMatchObject({ status: "FAILED", error: { code: "E426" } })
@@ -416,12 +416,12 @@ describe("a provider for some owners", () => {
   })
 
   it("limits how many operations one owner has at once, and others are not held up", async () => {
-    const { fake, victim, attacker } = await open(() => ({ concurrency: 3, concurrency_per_owner: 2 }))
+    const { fake, target, attacker } = await open(() => ({ concurrency: 3, concurrency_per_owner: 2 }))
     const nodes = ["a", "b", "c", "d"].map(id => ({ ...film, id }))
     const many = await attacker.submit(nodes)
     await until("two run", () => fake.running === 2)
-    const one = await victim.submit([film])
-    const id = await victim.operation(one)
+    const one = await target.submit([film])
+    const id = await target.operation(one)
     expect(fake.running).toBe(3)
     const waiting = (await attacker.graph(many)).waiting_for.filter(
       (wait: { kind: string }) => wait.kind === "slot",
@@ -429,12 +429,12 @@ describe("a provider for some owners", () => {
     expect(waiting.length).toBe(2)
     fake.complete(id)
     await fake.deliver(id)
-    expect((await victim.ended(one)).status).toBe("COMPLETED")
+    expect((await target.ended(one)).status).toBe("COMPLETED")
     expect(fake.mostAtOnce).toBe(3)
   })
 
-  it("gives its next slot to the owner that has none, whoever asked first", async () => {
-    const { fake, victim, attacker } = await open(() => ({ concurrency: 1 }))
+  it("grants its next slot to the owner that has none, whichever requested first", async () => {
+    const { fake, target, attacker } = await open(() => ({ concurrency: 1 }))
     const many = await attacker.submit(["a", "b", "c", "d"].map(id => ({ ...film, id })))
     await until("one runs", () => fake.running === 1)
     const graph = () => attacker.graph(many)
@@ -442,13 +442,13 @@ describe("a provider for some owners", () => {
       const { waiting_for } = await graph()
       return waiting_for.filter((wait: { kind: string }) => wait.kind === "slot").length === 3
     })
-    const one = await victim.submit([film])
-    await until("it waits", async () => (await victim.graph(one)).waiting_for[0]?.kind === "slot")
-    expect((await victim.graph(one)).live.nodes[0].waiting_on).toMatchObject({ kind: "slot", position: 1 })
+    const one = await target.submit([film])
+    await until("it waits", async () => (await target.graph(one)).waiting_for[0]?.kind === "slot")
+    expect((await target.graph(one)).live.nodes[0].waiting_on).toMatchObject({ kind: "slot", position: 1 })
     const [first] = fake.operations.keys()
     fake.complete(first!)
     await fake.deliver(first!)
-    await victim.operation(one)
+    await target.operation(one)
     expect([...fake.operations.values()][1]?.key).toContain(one)
   })
 })

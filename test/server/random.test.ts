@@ -1,4 +1,4 @@
-/** S2: requests made from the OpenAPI document, valid ones and twisted ones, never bring the server down. */
+/** S2: requests made from the OpenAPI document, valid ones and mutated ones, never bring the server down. */
 import { dereference, validate } from "@cfworker/json-schema"
 import { Validator as DocumentValidator } from "@seriousme/openapi-schema-validator"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"

@@ -77,7 +77,7 @@ it("is one page with the job, its graph and its facts, from which every moment c
   }
 })
 
-it("keeps as much of inputs and outputs as was asked for", async () => {
+it("keeps as much of inputs and outputs as was requested", async () => {
   const { server, jobId } = await served()
   const text = async (query: string) => (await fetch(`${server.url}/jobs/${jobId}/report${query}`)).text()
   const [none, preview, full] = [await text("?payloads=none"), await text(""), await text("?payloads=full")]

@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => stage.close())
 
-const told = async (path: string, asked?: Parameters<Stage["ask"]>[1]) => {
+const problemOf = async (path: string, asked?: Parameters<Stage["ask"]>[1]) => {
   const { status, body } = await stage.ask(path, asked)
   expect(status).toBe(400)
   expect(body.code).toBe("E633")
@@ -24,7 +24,7 @@ describe("a request that is not valid", () => {
     "S2 %s in another encoding than UTF-8, which would be stored as other text",
     async (path, type, text) => {
       const asked = { method: "POST", headers: { "content-type": type }, body: Buffer.from(text, "latin1") }
-      expect((await told(path, asked)).detail).toBe("Request body is not UTF-8 text. Send it as UTF-8.")
+      expect((await problemOf(path, asked)).detail).toBe("Request body is not UTF-8 text. Send it as UTF-8.")
     },
   )
 
@@ -48,7 +48,7 @@ describe("a request that is not valid", () => {
     ],
     ["/workflows/a%00b", '{name} in the path must not contain the character U+0000; it is "a\\u0000b".'],
   ])("S2 %s", async (path, detail) => {
-    expect((await told(path)).detail).toMatch(detail)
+    expect((await problemOf(path)).detail).toMatch(detail)
   })
 
   it.each<[string, unknown, string | RegExp]>([
@@ -94,39 +94,39 @@ describe("a request that is not valid", () => {
       "labels.a in the body must be text; it is 1.",
     ],
   ])("S2 POST /jobs with %s", async (_, body, detail) => {
-    expect((await told("/jobs", { method: "POST", body })).detail).toMatch(detail)
+    expect((await problemOf("/jobs", { method: "POST", body })).detail).toMatch(detail)
   })
 
   it.each(["{bad", '{"__proto__": {}}'])("S2 POST /jobs with %s, which is no JSON to take", async body => {
     const headers = { "content-type": "application/json" }
-    expect((await told("/jobs", { method: "POST", body, headers })).detail).toMatch(
+    expect((await problemOf("/jobs", { method: "POST", body, headers })).detail).toMatch(
       /^Request body is not valid JSON/,
     )
   })
 
   it("S2 names the header, the entry of a list, and what an alias may be", async () => {
     const headers = { "idempotency-key": "x".repeat(256) }
-    expect((await told("/jobs", { method: "POST", body: { workflow: "hello" }, headers })).detail).toBe(
+    expect((await problemOf("/jobs", { method: "POST", body: { workflow: "hello" }, headers })).detail).toBe(
       "The header idempotency-key must have at most 255 characters; it has 256.",
     )
     const jobs = [{ workflow: "hello" }, { workflow: "hello", prio: 1 }]
-    expect((await told("/jobs/bulk", { method: "POST", body: { jobs } })).errors).toEqual([
+    expect((await problemOf("/jobs/bulk", { method: "POST", body: { jobs } })).errors).toEqual([
       {
         path: "body.jobs.1.prio",
         message:
           "is unknown; allowed: workflow, input, priority, ttl_seconds, labels, start_at, delay_seconds, idempotency_key",
       },
     ])
-    const alias = (body: unknown) => told("/workflows/hello/aliases/stable", { method: "PUT", body })
+    const alias = (body: unknown) => problemOf("/workflows/hello/aliases/stable", { method: "PUT", body })
     expect((await alias({ version: "1" })).detail).toMatch(
       /^The body must be \{"version": 3\}, or \{"weights"/,
     )
     expect((await alias({ 1: -1 })).detail).toBe('["1"] in the body must be at least 0; it is -1.')
   })
 
-  it("S2 all of it is told at once; the sentence stays short, the list is whole", async () => {
+  it("S2 all problems are reported at once; the sentence stays short, the list is complete", async () => {
     const jobs = Array.from({ length: 50 }, () => ({}))
-    const { detail, errors } = await told("/jobs/bulk", { method: "POST", body: { jobs } })
+    const { detail, errors } = await problemOf("/jobs/bulk", { method: "POST", body: { jobs } })
     expect(errors).toHaveLength(50)
     expect(detail).toMatch(/^jobs\[0\]\.workflow in the body is missing; it must be text\. .* And 45 more\.$/)
   })
@@ -142,11 +142,11 @@ describe("a request that is not valid", () => {
     expect(one.body.detail).toBe("The workflow has a problem.")
     const two = await push("name: x\nnodes:\n  - id: a\n    handler: nothing\n    dependencies: [b]\n")
     expect(two.body.detail).toBe("The workflow has 2 problems.")
-    const none = await told("/workflows", { method: "POST" })
+    const none = await problemOf("/workflows", { method: "POST" })
     expect(none.detail).toBe("The body is missing; it must be a workflow, as JSON or YAML.")
   })
 
-  it("S2 no answer speaks of schemas: not of what was received, nor of NaN", async () => {
+  it("S2 no response mentions schemas, what was received, or NaN", async () => {
     for (const path of [
       "/jobs?limit=x",
       "/jobs?limit=0",
@@ -154,6 +154,8 @@ describe("a request that is not valid", () => {
       "/workflows?limit=x&y=1",
       "/tokens?owner=",
     ])
-      expect(JSON.stringify(await told(path))).not.toMatch(/NaN|received|Invalid|Too |Unrecognized|expected/)
+      expect(JSON.stringify(await problemOf(path))).not.toMatch(
+        /NaN|received|Invalid|Too |Unrecognized|expected/,
+      )
   })
 })

@@ -110,7 +110,7 @@ async function ended(url: string, jobs: readonly string[]): Promise<void> {
 const isEnd = ({ event, data }: StreamEvent) => event === "job" && data.finished_at !== null
 
 describe("umbra serve --roles", () => {
-  it("S1 an API process before two engines: all that it took ends although one is killed, and its stream tells every change", async () => {
+  it("S1 an API process before two engines: all accepted jobs end although one engine is killed, and its stream has every change", async () => {
     const { start } = await fleet()
     const [front, first, second] = await Promise.all([
       start("api"),
@@ -134,18 +134,18 @@ describe("umbra serve --roles", () => {
     await Promise.all(lanes)
     await ended(front.url, jobs)
     await stream.until(() => {
-      const told = new Set(stream.events.filter(isEnd).map(({ data }) => data.job_id))
-      return jobs.every(job => told.has(job))
+      const received = new Set(stream.events.filter(isEnd).map(({ data }) => data.job_id))
+      return jobs.every(job => received.has(job))
     }, "all ends")
     for (const job of jobs) {
-      const told = stream.events
+      const received = stream.events
         .filter(({ event, data }) => event === "job" && data.job_id === job)
         .map(({ data }) => `${data.status} ${data.updated_at}`)
       const { events } = (await ask(front.url, `/jobs/${job}/events`, {})).body
-      const happened = events
+      const expected = events
         .filter(({ type }: { type: string }) => type.startsWith("job."))
         .map(({ to, at }: { to: string; at: string }) => `${to} ${at}`)
-      expect(told, job).toEqual(happened)
+      expect(received, job).toEqual(expected)
     }
     stream.cut()
     expect((await ask(front.url, "/ready", {})).body).toMatchObject({ ready: true, engine: true })
@@ -166,7 +166,7 @@ describe("umbra serve --roles", () => {
     })
   }, 240_000)
 
-  it("S1 an API process is ready when there is an engine for its jobs, which it learns before its next beat", async () => {
+  it("S1 an API process is ready when there is an engine for its jobs, which it learns before its next heartbeat", async () => {
     const store = await storeOf("PostgreSQL")
     const slow = ["--set", "beat_seconds=600", "--set", "lease_seconds=2000"]
     const front = await serve(store, "--roles", "api", ...slow)
@@ -230,7 +230,7 @@ describe("umbra serve --roles", () => {
     await Promise.all(processes.map(stopped))
   }, 240_000)
 
-  it("S1 what an engine lets go of is taken at once, not at the next beat", async () => {
+  it("S1 what an engine releases is taken at once, not at the next heartbeat", async () => {
     const store = await storeOf("PostgreSQL")
     const slow = ["--set", "beat_seconds=600", "--set", "lease_seconds=2000", "--roles", "engine,worker"]
     const first = await serve(store, ...slow)

@@ -53,7 +53,7 @@ describe("umbra serve", () => {
     240_000,
   )
 
-  it("S2 told to stop, it answers who waits, hands over what runs, and is gone within 10 s", async () => {
+  it("S2 after SIGTERM it answers waiting requests, hands over what runs, and ends within 10 s", async () => {
     const store = await storeOf("SQLite")
     const files = folderWith({ "handlers.mjs": handlers })
     onTestFinished(files.remove)
@@ -73,7 +73,7 @@ describe("umbra serve", () => {
     expect((await ask(next.url, `/jobs/${job.job_id}`, {})).body).toMatchObject({ finished_at: null })
   }, 240_000)
 
-  it("S2 told to stop while it opens its store, it hands over what it has taken by then", async () => {
+  it("S2 after SIGTERM while it opens its store, it hands over what it has taken by then", async () => {
     const store = await storeOf("PostgreSQL")
     const door = await doorTo(store.location)
     const opening = startUmbra(["serve", "--port", "0", "--database-url", door.url])
@@ -159,7 +159,7 @@ describe("umbra serve", () => {
     expect(stderr).toContain(message)
   })
 
-  it("tells when there is no such token", async () => {
+  it("reports that there is no such token", async () => {
     const store = await storeOf("SQLite")
     const { code, stderr } = await umbra(["token", "revoke", "abc", ...storeFlags(store)])
     expect(code).toBe(1)

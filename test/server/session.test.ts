@@ -191,7 +191,7 @@ describe("the end of a session", () => {
   it("comes with the next login of the same browser, which always has a new id", async () => {
     const stage = await stageOf()
     const [ada, eve] = [await stage.token("ada", "read"), await stage.token("eve", "read")]
-    // An attacker gives the victim's browser the id of the attacker's own session before the victim logs in.
+    // An attacker gives the user's browser the id of the attacker's own session before the user logs in.
     const planted = cookieIn(await logIn(stage, eve))
     const login = await logIn(stage, ada, { cookie: planted })
     expect(cookieIn(login)).not.toBe(planted)
@@ -303,7 +303,7 @@ describe("a cookie from elsewhere", () => {
     expect((await stage.ask("/jobs", wrong)).status).toBe(401)
   })
 
-  it("the session of one owner does not see another's job, and only the operator may look", async () => {
+  it("the session of one owner does not see another's job, and only the operator may read it", async () => {
     const stage = await stageOf()
     const admin = await stage.token("ada", "admin")
     const operator = await stage.token("local", "admin")

@@ -25,14 +25,14 @@ async function delaySyncs(pid: number, trace: string, delayUs: number) {
     { stdio: ["ignore", "ignore", "pipe"] },
   )
   onTestFinished(() => void child.kill("SIGKILL"))
-  let said = ""
+  let output = ""
   child.stderr.on("data", (text: Buffer) => {
-    said += text
+    output += text
   })
   await until("strace is attached", () => {
     // Without the right to do so (kernel.yama.ptrace_scope) it says which it needs, and ends.
-    if (child.exitCode !== null) throw new Error(said)
-    return said.includes("attached")
+    if (child.exitCode !== null) throw new Error(output)
+    return output.includes("attached")
   })
   return {
     lines: async () => (await readFile(trace, "utf8")).split("\n"),

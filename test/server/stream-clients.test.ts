@@ -40,16 +40,16 @@ afterEach(async () => {
 })
 
 describe("clients of live streams", () => {
-  it("S4 one that does not read is dropped after a bounded buffer, and the others go on", async () => {
+  it("S4 one that does not read is dropped after a bounded buffer, and the others continue", async () => {
     const stage = await open({ settings: { streamBufferBytes: 20_000 } })
     await stage.ask("/workflows", { method: "POST", body: chatty })
     const reader = await listen(stage, "/jobs/stream")
     await reader.until(() => reader.events.length > 0)
     // A socket that never reads: the kernel's buffers fill, then the server's.
     const { port, hostname } = new URL(stage.server.url)
-    const deaf = connect({ port: Number(port), host: hostname }).pause()
-    deaf.on("error", () => {})
-    deaf.write("GET /jobs/stream HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+    const idleSocket = connect({ port: Number(port), host: hostname }).pause()
+    idleSocket.on("error", () => {})
+    idleSocket.write("GET /jobs/stream HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
     const streams = async (name: string) =>
       Number(new RegExp(`^${name} (\\d+)$`, "m").exec((await stage.ask("/metrics")).body)?.[1])
     await expect.poll(() => streams("umbra_streams")).toBe(2)
@@ -72,7 +72,7 @@ describe("clients of live streams", () => {
     }
     expect(await streams("umbra_streams")).toBe(1)
     expect(failed()).toBe(submitted)
-    deaf.destroy()
+    idleSocket.destroy()
   })
 
   it("S4 the server shows that it lives", async () => {
@@ -87,7 +87,7 @@ describe("clients of live streams", () => {
     expect(new Set(stream.comments)).toEqual(new Set(["keep-alive"]))
   })
 
-  it("S4 when the server is to end, streams say so and close, and it does not wait for who does not read", async () => {
+  it("S4 when the server stops, streams send that and close, and it does not wait for a client that does not read", async () => {
     const stage = await open()
     await stage.ask("/workflows", { method: "POST", body: chatty })
     const streams = await Promise.all(Array.from({ length: 5 }, () => listen(stage, "/jobs/stream")))
@@ -103,7 +103,7 @@ describe("clients of live streams", () => {
     paused.cut()
   })
 
-  it("S3 nobody streams another owner's jobs, and a revoked token's streams end", async () => {
+  it("S3 no token streams another owner's jobs, and a revoked token's streams end", async () => {
     const stage = await open({ withTokens: true, settings: { streamHeartbeatSeconds: 0.1 } })
     const ada = await stage.token("ada", "read", "submit", "manage")
     const bob = await stage.token("bob", "read", "submit", "manage")

@@ -31,13 +31,13 @@ async function submit(url: string): Promise<string | null> {
 
 async function expectStories(url: string, jobs: readonly string[], events: readonly StreamEvent[]) {
   for (const job of jobs) {
-    const told = events
+    const received = events
       .filter(({ event, data }) => event === "job" && data.job_id === job)
       .map(({ data }) => `${data.status} ${data.updated_at}`)
-    const happened = (await ask(url, `/jobs/${job}/events`, {})).body.events
+    const expected = (await ask(url, `/jobs/${job}/events`, {})).body.events
       .filter(({ type }: { type: string }) => type.startsWith("job."))
       .map(({ to, at }: { to: string; at: string }) => `${to} ${at}`)
-    expect(told, job).toEqual(happened)
+    expect(received, job).toEqual(expected)
   }
 }
 
@@ -118,12 +118,12 @@ describe("live streams of umbra serve", () => {
     240_000,
   )
 
-  it("S4 jobs that another process runs are streamed as they commit, not when it is looked for them", async () => {
+  it("S4 jobs that another process runs are streamed as they commit, not with the next poll", async () => {
     const store = await storeOf("PostgreSQL")
     // Neither looks by itself nor at a heartbeat within the time of this test: only what the other process tells brings
     // anything. So one of them has all partitions.
-    const deaf = ["feed_look_again_ms=600000", "beat_seconds=600", "lease_seconds=2000"]
-    const flags = deaf.flatMap(setting => ["--set", setting])
+    const slowToNotice = ["feed_look_again_ms=600000", "beat_seconds=600", "lease_seconds=2000"]
+    const flags = slowToNotice.flatMap(setting => ["--set", setting])
     const runner = await serve(store, ...flags)
     await push(runner.url)
     const held = async (url: string) => (await ask(url, "/ready", {})).body.partitions
@@ -142,7 +142,7 @@ describe("live streams of umbra serve", () => {
     stream.cut()
   }, 240_000)
 
-  it("S4 when the process that runs the jobs is killed, the other takes them over and its streams tell all of it", async () => {
+  it("S4 when the process that runs the jobs is killed, the other takes them over and its streams have every change", async () => {
     const store = await storeOf("PostgreSQL")
     const quick = ["--set", "beat_seconds=0.5"]
     const [runner, onlooker] = await Promise.all([serve(store, ...quick), serve(store, ...quick)])

@@ -123,13 +123,13 @@ describe.each(Object.entries(stores))("a stream that is cut, on %s", (kind, open
         const events = await reading
         expect(events.filter(({ event }) => event === "reset")).toEqual([])
         for (const job of jobs) {
-          const told = events
+          const received = events
             .filter(({ event, data }) => event === "job" && data.job_id === job)
             .map(({ data }) => `${data.status} ${data.updated_at}`)
-          const happened = (await eventsOf(job))
+          const expected = (await eventsOf(job))
             .filter(({ type }: { type: string }) => type.startsWith("job."))
             .map(({ to, at }: { to: string; at: string }) => `${to} ${at}`)
-          expect(told, job).toEqual(happened)
+          expect(received, job).toEqual(expected)
         }
       }),
       { numRuns: 12, endOnFailure: true },
@@ -155,15 +155,15 @@ describe.each(Object.entries(stores))("a stream that is cut, on %s", (kind, open
         const [first, ...rest] = events.filter(({ event }) => event !== "progress")
         expect(first?.event).toBe("snapshot")
         const seen = Number(first!.id!.split(".")[0])
-        const told = rest
+        const received = rest
           .filter(({ event }) => event === "job" || event === "node")
           .map(({ id, data }) => `${job}:${id!.replace(".", ":")} ${data.status}`)
-        const happened = (await eventsOf(job))
+        const expected = (await eventsOf(job))
           .filter(({ seq, type }: { seq: number; type: string }) => seq > seen && /^(job|node)\./.test(type))
           .map(
             ({ idempotency_key, to }: { idempotency_key: string; to: string }) => `${idempotency_key} ${to}`,
           )
-        expect(told).toEqual(happened)
+        expect(received).toEqual(expected)
         expect(events.filter(({ event }) => event === "snapshot" || event === "reset")).toHaveLength(1)
       }),
       { numRuns: 20, endOnFailure: true },

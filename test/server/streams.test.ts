@@ -102,7 +102,7 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     (await stage.ask(`/jobs/${job}/events`)).body.events
       .filter(({ type }: { type: string }) => type.startsWith("job."))
       .map(({ to, at }: { to: string; at: string }) => `${to} ${at}`)
-  const told = (stream: EventStream, job: string) =>
+  const eventsOf = (stream: EventStream, job: string) =>
     stream
       .of("job")
       .filter(({ data }) => data.job_id === job)
@@ -170,7 +170,7 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     await Promise.all(each.map(({ stream }) => stream.ended()))
     await all.until(() => jobs.every(job => hasEnded(all, job)), "all ends")
     for (const { job, stream } of each) {
-      expect(told(all, job), job).toEqual(await story(job))
+      expect(eventsOf(all, job), job).toEqual(await story(job))
       expect(stream.events.at(-1)).toEqual({ event: "end", id: null, data: { reason: "job_ended" } })
       const { events } = (await stage.ask(`/jobs/${job}/events`)).body
       const seen = Number(stream.events[0]!.id!.split(".")[0])
@@ -192,7 +192,7 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     }
   })
 
-  it("S4 goes on behind Last-Event-ID, in a header or the query, wherever it was cut", async () => {
+  it("S4 continues after Last-Event-ID, in a header or the query, wherever it was cut", async () => {
     const first = await started("/jobs/stream")
     await first.until(() => first.events.length > 0)
     const job = await submit("diamond")
@@ -253,7 +253,7 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     expect(gone.events.at(-1)).toMatchObject({ event: "end", data: { reason: "job_deleted" } })
   })
 
-  it("S4 a retried and a cancelled job tell all of it; what waits says what for", async () => {
+  it("S4 streams of a retried and a cancelled job have every change; waiting nodes name what they wait for", async () => {
     const all = await started("/jobs/stream")
     await all.until(() => all.events.length > 0)
     const job = await submit("approval")
@@ -271,8 +271,8 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     await post(`/jobs/${job}/retry`)
     await post(`/jobs/${job}/signals/approved`)
     await stage.ask(`/jobs/${job}?wait=20`)
-    await all.until(() => told(all, job).some(line => line.startsWith("COMPLETED")))
-    expect(told(all, job)).toEqual(await story(job))
+    await all.until(() => eventsOf(all, job).some(line => line.startsWith("COMPLETED")))
+    expect(eventsOf(all, job)).toEqual(await story(job))
   })
 
   it("S4 the snapshot has the newest jobs that have not ended, in the state of its position", async () => {
@@ -299,7 +299,7 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     })
     await post(`/jobs/${job}/signals/approved`)
     await stream.until(() => hasEnded(stream, job))
-    expect(told(stream, job)).toEqual((await story(job)).slice(-1))
+    expect(eventsOf(stream, job)).toEqual((await story(job)).slice(-1))
   })
 
   it("S4 progress has no id, and does not run ahead of the state", async () => {
@@ -327,14 +327,16 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     for (const sing of singers.splice(0)) sing()
     for (const stream of [all, own]) {
       await stream.until(() => stream.of("progress").length >= 3, "what all three say")
-      const said = stream.of("progress").map(({ data }) => [data.node, data.node_pct, data.progress_message])
-      expect(said.sort()).toEqual(["a", "b", "c"].map(node => [node, 10, `${node} sings`]))
+      const events = stream
+        .of("progress")
+        .map(({ data }) => [data.node, data.node_pct, data.progress_message])
+      expect(events.sort()).toEqual(["a", "b", "c"].map(node => [node, 10, `${node} sings`]))
     }
     for (const stop of singers.splice(0)) stop()
     await own.ended()
   })
 
-  it("S4 a position too far back or of another store begins anew", async () => {
+  it("S4 a position too far back or of another store begins again", async () => {
     const limited = await openLimited({ umbra: { handlers, feed: { catchUpFacts: 3 } } })
     await limited.ask("/workflows", { method: "POST", body: workflows[1] })
     const run = async () => {

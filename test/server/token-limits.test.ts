@@ -240,7 +240,7 @@ describe("limits of a token", () => {
   })
   afterAll(() => stage?.close())
 
-  it("S3 are told when it is made and in the list; null: the server's", async () => {
+  it("S3 are returned when it is created and in the list; null: the server's", async () => {
     const limits = { rate_limit: 5.5, max_unfinished_jobs: 7, max_body_bytes: 900 }
     const made = await make(stage, limits)
     expect(made).toMatchObject({ status: 201, body: limits })
@@ -253,7 +253,7 @@ describe("limits of a token", () => {
     expect(find(plain.body.id)).toMatchObject(none)
   })
 
-  it("S3 nobody gets out of theirs by making a token", async () => {
+  it("S3 are not avoided by creating a token", async () => {
     const maker = await tokenOf(stage, { rate_limit: 10, max_unfinished_jobs: 3 })
     for (const more of [{ rate_limit: 11 }, { max_unfinished_jobs: 4 }, { max_body_bytes: 5001 }])
       expect(await make(stage, more, maker), JSON.stringify(more)).toMatchObject({

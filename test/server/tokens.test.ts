@@ -43,7 +43,7 @@ describe("tokens over HTTP", () => {
   ): Promise<{ id: string; owner: string; revoked_at: unknown }[]> =>
     (await stage.ask(`/tokens${query}`, { token })).body.tokens
 
-  it("S3 an admin makes, lists and revokes those of its own owner; the text is told once", async () => {
+  it("S3 an admin creates, lists and revokes those of its own owner; the text is returned once", async () => {
     const made = await make({ scopes: ["submit", "read"] }, admin)
     expect(made).toMatchObject({
       status: 201,
@@ -98,7 +98,7 @@ describe("tokens over HTTP", () => {
     expect(listed.map((job: { job_id: string }) => job.job_id)).toContain(job_id)
   })
 
-  it("S3 with Umbra-Owner the local token is that owner and nobody else", async () => {
+  it("S3 with Umbra-Owner the local token acts for that owner alone", async () => {
     const as = (owner: string) => ({ token: local.text, headers: { "umbra-owner": owner } })
     expect((await stage.ask("/workflows/hello", as("ada"))).status).toBe(200)
     expect((await stage.ask("/workflows/hello", { token: local.text })).status).toBe(404)

@@ -37,7 +37,7 @@ describe("max_unfinished_jobs", () => {
     expect((await submit(stage)).status).toBe(429)
   })
 
-  it("S3 a bulk submission gets as many as there is room for, each told on its own", async () => {
+  it("S3 a bulk submission accepts as many as there is room for, with an answer for each", async () => {
     const stage = await stageOf(5)
     await submit(stage)
     const jobs = Array.from({ length: 20 }, () => ({ workflow: "approval" }))
@@ -148,7 +148,7 @@ describe("the count", () => {
     }
   }
 
-  it("a thousand at once cost a look or two, and no more get in than may", async () => {
+  it("a thousand at once cost one or two queries, and no more are accepted than allowed", async () => {
     const { admit, open, looks } = setup(10)
     const all = await Promise.allSettled(Array.from({ length: 1000 }, (_, n) => admit(`job ${n}`)))
     expect(all.filter(({ status }) => status === "fulfilled")).toHaveLength(10)

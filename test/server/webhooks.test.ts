@@ -60,7 +60,7 @@ describe("POST /webhooks/{provider}", () => {
     expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 
-  it("X2 refuses what is forged, malformed, too large, for nobody: with the right status, recorded, never acted on", async () => {
+  it("X2 refuses forged, malformed, too large and unaddressed webhooks: with the right status, recorded, never acted on", async () => {
     const { fake, stage, admin } = await stageWithProvider()
     const job = await stage.umbra.submit(make())
     const id = await waiting(stage.umbra, fake, job.id)
@@ -106,7 +106,7 @@ describe("POST /webhooks/{provider}", () => {
     expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
   })
 
-  it("X2 tells admins which secret is not set, and nobody else", async () => {
+  it("X2 shows admins alone which secret is not set", async () => {
     const { fake, stage, admin } = await stageWithProvider({ providerSecrets: () => undefined })
     const body = JSON.stringify({ id: "x", status: "done" })
     const answer = await stage.ask("/webhooks/fake", { method: "POST", body, headers: fake.signed(body) })
@@ -118,7 +118,7 @@ describe("POST /webhooks/{provider}", () => {
     ])
   })
 
-  it("X2 what a verify of one's own throws is told to admins, without its secrets, and never to the sender", async () => {
+  it("X2 what a verify of one's own throws is shown to admins, without its secrets, and never to the sender", async () => {
     const strict = defineProvider({
       name: "strict",
       verify: (_, { secret }) => {
@@ -201,7 +201,7 @@ describe("POST /webhooks/{provider}", () => {
     expect(await post({ id: 1 })).toEqual([422, "E662"])
   })
 
-  it("X2 parks a webhook whose operation nobody knows", async () => {
+  it("X2 parks a webhook of an unknown operation", async () => {
     const { fake, stage } = await stageWithProvider()
     const body = JSON.stringify({ id: "somebody else's", status: "done", event_id: "1", output: 1 })
     const answer = await fetch(`${stage.server.url}/webhooks/fake`, {

@@ -20,7 +20,7 @@ async function stageOf(options: StageOptions = {}) {
 }
 
 describe("/workers and /health", () => {
-  it("S5 show this process alone on a store that nobody else can hold", async () => {
+  it("S5 show this process alone on a store that no other process can open", async () => {
     const busy = gate()
     const stage = await stageOf({ umbra: { handlers: [busy.handler], worker: { concurrency: 7 } } })
     await stage.ask("/workflows", {
@@ -57,7 +57,7 @@ describe("/workers and /health", () => {
     expect((await stage.ask("/workers")).status).toBe(401)
   })
 
-  it("S5 processes on one PostgreSQL see each other, who died is dead, who was stopped is gone", async () => {
+  it("S5 processes on one PostgreSQL see each other; a killed one is dead, a stopped one is not listed", async () => {
     const store = await stores.PostgreSQL!()
     onTestFinished(() => store.remove())
     const engine = quick
@@ -144,7 +144,7 @@ describe("/ready", () => {
     await expect.poll(async () => (await stage.ask("/ready")).status).toBe(200)
   })
 
-  it("S2 of a process without an engine tells whether one was there since it started, whoever asked meanwhile", async () => {
+  it("S2 of a process without an engine shows whether there was one since it started, whatever was requested meanwhile", async () => {
     const store = createMemoryStore()
     const umbra = { engine: quick, roles: ["api"] as const }
     const stage = await stageOf({ location: openMemory(store) as never, umbra })

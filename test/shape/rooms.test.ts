@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest"
 import { listFiles, read } from "./files.ts"
 import { importsOf } from "./imports.ts"
-import { rooms, trespasses } from "./rooms.ts"
+import { forbiddenImports, rooms } from "./rooms.ts"
 
 const sources = listFiles("src").filter(file => file.endsWith(".ts"))
 
 describe("import boundaries", () => {
   it("every file of src imports only what its room may", () => {
-    expect(sources.flatMap(file => trespasses(file, read(file)))).toEqual([])
+    expect(sources.flatMap(file => forbiddenImports(file, read(file)))).toEqual([])
   })
 
   it("the table has no cycle: there is an order in which each room imports only rooms before it", () => {
@@ -65,7 +65,7 @@ describe("the checker itself", () => {
     ["src/definition/canonical.ts", 'import { readFile } from "node:fs/promises"', "definition may use"],
     ["src/helpers/x.ts", "", "not in the table"],
   ])("refuses %s: %s", (file, text, reason) => {
-    expect(trespasses(file, text)).toEqual([expect.stringContaining(reason)])
+    expect(forbiddenImports(file, text)).toEqual([expect.stringContaining(reason)])
   })
 
   it.each([
@@ -74,6 +74,6 @@ describe("the checker itself", () => {
     ["src/journal/postgres/pool.ts", 'import pg from "pg/lib/index.js"'],
     ["src/cli/main.ts", 'import manifest from "../../package.json" with { type: "json" }'],
   ])("lets %s: %s", (file, text) => {
-    expect(trespasses(file, text)).toEqual([])
+    expect(forbiddenImports(file, text)).toEqual([])
   })
 })

@@ -232,11 +232,14 @@ export const rooms: Readonly<Record<string, Room>> = {
   index: {
     rooms: [
       "artifacts",
+      "broker",
       "core",
       "definition",
       "worker",
       "engine",
+      "feed",
       "jobs",
+      "journal",
       "pipeline",
       "provider",
       "errors",
@@ -311,7 +314,7 @@ export const rooms: Readonly<Record<string, Room>> = {
 const roomOf = (file: string): string => (file.split("/")[1] ?? "").replace(/\.[a-z.]+$/, "")
 
 /** What the file imports and may not, each with the line and the way out. */
-export function trespasses(file: string, text: string, table = rooms): readonly string[] {
+export function forbiddenImports(file: string, text: string, table = rooms): readonly string[] {
   const name = roomOf(file)
   const room = table[name]
   if (!room) return [`${file}: room "${name}" is not in the table of test/shape/rooms.ts, add it there`]

@@ -25,14 +25,14 @@ import {
   jobOf,
   jobsOf,
   partitionAt,
-  robPartition,
+  seizePartition,
   setPartition,
   storedPartitions,
   unfinishedJobsOf,
 } from "../support/store-tables.ts"
 import { EngineClocks, LONGEST_JUMP_MS } from "./clocks.ts"
 import { SimulatedSchedules } from "./schedules.ts"
-import { unreliable, type Weather } from "./unreliable.ts"
+import { type FaultRates, unreliable } from "./unreliable.ts"
 import { SIGNALS, SimulatedWorker } from "./worker.ts"
 
 const PARTITIONS = 4
@@ -58,7 +58,7 @@ export class Fleet {
   readonly #clock: VirtualClock
   readonly #store: MemoryStore = createMemoryStore({ partitions: PARTITIONS })
   readonly #queries = queriesOn(this.#store)
-  readonly #weather: Weather = { faults: 0.08 }
+  readonly #weather: FaultRates = { faults: 0.08 }
   readonly #violations: string[] = []
   readonly #acknowledged = new Set<string>()
   readonly #started = new Set<string>()
@@ -231,7 +231,7 @@ export class Fleet {
 
   /** A lease that ran out while its owner was only slow: somebody may take the partition. */
   #rob(): void {
-    robPartition(this.#store, this.#random.pick(storedPartitions(this.#store)).partition, null)
+    seizePartition(this.#store, this.#random.pick(storedPartitions(this.#store)).partition, null)
   }
 
   #submit(): void {
@@ -277,8 +277,8 @@ export class Fleet {
     const open = this.#pauses ? unfinishedJobsOf(this.#store) : []
     if (open.length > 0 && this.#random.chance(0.6)) {
       const { id } = this.#random.pick(open)
-      const said = this.#random.pick(["pause", "pause", "resume", "describe"] as const)
-      const command = said === "describe" ? { type: said, note: `${this.#clock.now()}` } : { type: said }
+      const type = this.#random.pick(["pause", "pause", "resume", "describe"] as const)
+      const command = type === "describe" ? { type, note: `${this.#clock.now()}` } : { type }
       member.engine.commands.command(id, command).catch(() => {})
       return
     }
@@ -298,7 +298,7 @@ export class Fleet {
   #mustBeExplained(): void {
     const now = () => this.#clock.now()
     for (const { engine } of this.#members) {
-      const { taskLocations: owner, broker, jobs } = engine.owner
+      const { taskLocations: owner, broker, jobs } = engine.partitionOwner
       for (const job of jobs.values()) {
         if (jobHasEnded(job.state.status)) continue
         const parts = { owner, broker, lacks: (needs: PipelineNeeds) => needs, now }
@@ -317,7 +317,7 @@ export class Fleet {
   /** Two that own a partition by the store's word never run one attempt twice, nor what is complete. */
   #starts(member: Member, task: Task): void {
     const partition = Number.parseInt(task.jobId.slice(15, 18), 16)
-    const holding = member.engine.owner.owned.get(partition)
+    const holding = member.engine.partitionOwner.owned.get(partition)
     if (holding?.epoch !== partitionAt(this.#store, partition).epoch) return
     this.#executions++
     // What only computes begins while the start is being stored: `#judge` checks the order of the facts.

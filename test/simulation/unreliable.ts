@@ -8,7 +8,7 @@ import type { Journal } from "../../src/journal/port/journal.ts"
 import { type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Random } from "../crash/random.ts"
 
-export interface Weather {
+export interface FaultRates {
   /** Share of calls that fail; half of the appends among them were applied. */
   faults: number
 }
@@ -36,7 +36,7 @@ export function unreliable(parts: {
   readonly store: MemoryStore
   readonly clock: Clock
   readonly random: Random
-  readonly weather: Weather
+  readonly weather: FaultRates
   readonly isDead: () => boolean
 }): Journal {
   const { store, clock, random, weather, isDead } = parts

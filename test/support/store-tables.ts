@@ -20,7 +20,7 @@ export function setPartition(store: MemoryStore, { partition, owner, epoch }: Pa
 }
 
 /** Somebody takes a partition: whoever had it is fenced. */
-export function robPartition(store: MemoryStore, partition: number, owner: string | null): void {
+export function seizePartition(store: MemoryStore, partition: number, owner: string | null): void {
   setPartition(store, { partition, owner, epoch: partitionAt(store, partition).epoch + 1 })
 }
 

@@ -88,7 +88,7 @@ describe("J11 node outputs", () => {
     expect(failure(() => render("{{ input.output }}")).code).toBe("E201")
   })
 
-  it("reads only the node that is asked for", () => {
+  it("reads only the requested node", () => {
     const asked: string[] = []
     const watching = {
       ...scope,

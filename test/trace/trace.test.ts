@@ -134,7 +134,7 @@ describe("spans", () => {
     expect(output).toEqual({ a: { traceId, spanId: idOf(named("umbra.node")[0]) } })
   })
 
-  it("a submission inside somebody's span is that span's child, whatever traceparent says", async () => {
+  it("a submission inside a span is that span's child, whatever traceparent says", async () => {
     const umbra = await open()
     await trace.getTracer("user").startActiveSpan("outer", async span => {
       await (await umbra.submit(flow([{ id: "a", handler: "input" }]), 1, { traceparent })).wait()
@@ -222,7 +222,7 @@ describe("spans", () => {
     expect(parentOf(named("umbra.submit")[2])).toBeUndefined()
   })
 
-  it("without an SDK the traceparent is kept all the same, for whoever has one later", async () => {
+  it("without an SDK the traceparent is kept nevertheless, for later processes with one", async () => {
     unregister()
     const umbra = await open()
     const job = await umbra.submit(flow([{ id: "nap", handler: "sleep", config: { seconds: 0.2 } }]), null, {

@@ -20,7 +20,7 @@ async function jobOf(owner: string): Promise<string> {
 }
 
 describe("access to the dashboard", () => {
-  it("asks for a token, exchanges it for a session, and ends the session", async () => {
+  it("requests a token, exchanges it for a session, and ends the session", async () => {
     const job = await jobOf("shop")
     const { page, context, close } = await stage.open(`/ui/jobs/${job}`)
     onTestFinished(close)

@@ -138,7 +138,7 @@ describe("the form of a signal", () => {
     expect(problems.filter(text => !text.includes("422"))).toEqual([])
   })
 
-  it("is not there for a node that asks nothing, nor for a list as a whole", async () => {
+  it("is not shown for a node without a question, nor for a list as a whole", async () => {
     const [receipt, approval] = expense.nodes
     const each = { ...approval!, for_each: "{{ [10, 20] }}" }
     const job = await stage.start({ name: "some", nodes: [receipt!, each] })

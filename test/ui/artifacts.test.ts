@@ -419,7 +419,7 @@ describe("the artifacts of a node", () => {
 })
 
 describe("with sessions", () => {
-  it("a person sees the artifacts of their owner; an operator those of the owner that is looked at", async () => {
+  it("a person sees the artifacts of their owner; an operator those of the selected owner", async () => {
     const closed = await openUiStage({
       withTokens: true,
       umbra: { handlers: [makes], artifacts: { location: folder } },

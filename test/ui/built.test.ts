@@ -91,7 +91,7 @@ describe("the built dashboard", () => {
     expect(brotliDecompressSync(read(".br")).equals(read(""))).toBe(true)
   })
 
-  it("has no inline script and asks no other host", async () => {
+  it("has no inline script and sends no request to another host", async () => {
     const page = readFileSync(join(folder, "index.html"), "utf8")
     expect(page).not.toMatch(/<script(?![^>]*\bsrc=)/)
     expect(page).not.toMatch(/https?:\/\//)

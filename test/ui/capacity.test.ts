@@ -4,7 +4,7 @@ import { type FakeProvider, startFakeProvider } from "../../src/testing/fake-pro
 import { until } from "../engine/stage.ts"
 import { make, optionsFor, waiting } from "../provider/stage.ts"
 import { violations } from "./axe.ts"
-import { numberIsAsked, openUiStage, type UiStage } from "./ui-stage.ts"
+import { numberWasRequested, openUiStage, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
 let fake: FakeProvider
@@ -70,7 +70,7 @@ describe("the page Capacity", () => {
     await page.goto(`${stage.url}/ui/capacity`)
     await page.waitForSelector('.conn[data-c="live"]')
     await page.waitForSelector('tr[data-wait="slot"]')
-    await numberIsAsked(requests)
+    await numberWasRequested(requests)
     const before = requests.length
     await page.clock.runFor(59_000)
     expect(requests.slice(before).length, requests.slice(before).join(" ")).toBeLessThanOrEqual(2)
@@ -101,7 +101,7 @@ describe("the page Capacity", () => {
 })
 
 describe("without the scope admin", () => {
-  it("counts workers, and asks for nothing that belongs to others", async () => {
+  it("counts workers, and requests nothing that belongs to others", async () => {
     const closed = await openUiStage({ withTokens: true })
     onTestFinished(() => closed.close())
     const { page, requests, problems } = await closed.open("/ui/capacity")

@@ -181,7 +181,7 @@ describe("one job", () => {
     expect(await page.locator('[data-node="ask"] .k3').textContent()).toBe("COMPLETED")
   })
 
-  it("asks for the other one", async () => {
+  it("requests the other one", async () => {
     const { page, close } = await stage.open(`/ui/jobs/${first}`)
     onTestFinished(close)
     await page.waitForSelector(".node")

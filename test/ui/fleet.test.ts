@@ -28,7 +28,7 @@ function startWorker() {
 
 const liveWorkers = (stage: UiStage) => stage.umbra.workers().filter(({ state }) => state === "live")
 
-it("shows the workers of a fleet, and names one that was killed until it is forgotten", async () => {
+it("shows the workers of a fleet, and names one that was killed until it is removed", async () => {
   const stage = await openUiStage({
     umbra: {
       roles: ["api", "engine"],

@@ -143,7 +143,7 @@ describe("the preview", () => {
     await page.waitForSelector('[data-id="each"][data-fork="reused"]')
   })
 
-  it("keeps what was set while another node is looked at, and forgets what is undone", async () => {
+  it("keeps what was set while another node is selected, and drops what is undone", async () => {
     const { page, close } = await stage.open(`/ui/jobs/${failed}/fork?node=price`)
     onTestFinished(close)
     await page.waitForSelector("[data-fork]")
@@ -328,7 +328,7 @@ describe("the preview", () => {
     expect(problems.filter(text => !text.includes("422"))).toEqual([])
   })
 
-  it("does not look like one if it cannot be read", async () => {
+  it("is not shown as one if it cannot be read", async () => {
     const { page, close } = await stage.open(`/ui/jobs/${failed}/fork?from=nothing`)
     onTestFinished(close)
     await page.waitForSelector('.fgraph [data-state="failed"] >> text=E309')

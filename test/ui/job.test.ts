@@ -325,11 +325,11 @@ describe("the job page", () => {
       nodes: [{ id: "b", handler: "fails", retry: { max_attempts: 1 }, config: { message } }],
     })
     await stage.umbra.wait(job)
-    const told = (await stage.ask(`/jobs/${job}`)).body.error.message as string
+    const stored = (await stage.ask(`/jobs/${job}`)).body.error.message as string
     const { page, close } = await stage.open(`/ui/jobs/${job}?node=b`)
     onTestFinished(close)
     await page.waitForSelector(".errbox")
-    expect(await page.locator(".errbox p").first().textContent()).toBe(told)
+    expect(await page.locator(".errbox p").first().textContent()).toBe(stored)
     const isCut = await page.evaluate(() => {
       const text = document.querySelector<HTMLElement>(".errbox p")!
       return text.scrollHeight > text.clientHeight + 1 || getComputedStyle(text).textOverflow === "ellipsis"

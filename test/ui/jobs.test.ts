@@ -1,6 +1,6 @@
 /** The list of jobs, the three states of a page, narrow screens, and what an idle tab asks of the server. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
-import { everything, numberIsAsked, openUiStage, type UiStage } from "./ui-stage.ts"
+import { everything, numberWasRequested, openUiStage, type UiStage } from "./ui-stage.ts"
 
 let stage: UiStage
 const ids: string[] = []
@@ -58,7 +58,7 @@ describe("the list of jobs", () => {
     await expect.poll(() => page.locator("[data-job] .c4").first().textContent()).toContain("signal approved")
   })
 
-  it("goes on with a server on this machine while the browser has no network", async () => {
+  it("continues with a server on this machine while the browser has no network", async () => {
     const { page, close } = await stage.open("/ui/jobs?workflow=waits")
     onTestFinished(close)
     await page.waitForSelector(".jl")
@@ -173,7 +173,7 @@ describe("the list of jobs", () => {
     expect(await page.locator('[data-state="empty"]').count()).toBe(0)
   })
 
-  it("says that a search has ended early, and goes on", async () => {
+  it("says that a search has ended early, and continues", async () => {
     const { page, close } = await stage.open("/ui/jobs?workflow=waits")
     onTestFinished(close)
     let continued = 0
@@ -234,7 +234,7 @@ describe("at 390 × 844", () => {
 })
 
 describe("an idle tab", () => {
-  it("asks at most twice in a minute, and closes its stream while it is hidden", async () => {
+  it("sends at most two requests in a minute, and closes its stream while it is hidden", async () => {
     const job = await stage.start(waits)
     for (const path of ["/ui/jobs", `/ui/jobs/${job}`, `/ui/jobs/${job}?node=ask&tab=Logs`]) {
       const { page, close, requests } = await stage.open(null, { isNew: true })
@@ -246,7 +246,7 @@ describe("an idle tab", () => {
       await page.waitForSelector(
         path === "/ui/jobs" ? ".jl" : path.endsWith("Logs") ? ".drawer .lg" : ".drawer .why",
       )
-      await numberIsAsked(requests)
+      await numberWasRequested(requests)
       const before = requests.length
       await page.clock.runFor(60_000)
       expect(requests.slice(before).length, requests.slice(before).join(" ")).toBeLessThanOrEqual(2)

@@ -122,7 +122,7 @@ describe("the log of an attempt", () => {
     await page.waitForURL(/tab=Logs&attempt=2|attempt=2.*tab=Logs/)
   })
 
-  it("goes on while it is shown, stays at its end, and does not move what a reader reads", async () => {
+  it("continues while it is shown, stays at its end, and does not move what a reader reads", async () => {
     const job = await stage.start(flow("live", { waits: true, lines: 300 }))
     const { page, requests } = await open(`/ui/jobs/${job}?node=talk&tab=Logs`)
     await has(page, "number 300")

@@ -49,7 +49,7 @@ beforeAll(async () => {
 afterAll(() => stage?.close())
 
 describe("what needs a person", () => {
-  it("is nothing at first, which is said with figures; a failure and a wait appear by themselves", async () => {
+  it("is nothing at first, and numbers say so; a failure and a wait appear by themselves", async () => {
     await stage.umbra.wait(
       await stage.start({ name: "fine", nodes: [{ id: "a", handler: "transform", config: { value: 1 } }] }),
     )
@@ -142,7 +142,7 @@ describe("what needs a person", () => {
     await page.waitForSelector("main >> text=node ask, item 0")
   })
 
-  it("looks at older jobs too, and does not call well what it did not look at", async () => {
+  it("reads older jobs too, and does not report unread jobs as well", async () => {
     const { page, close } = await stage.open(null)
     onTestFinished(close)
     const waits = { at: new Date().toISOString(), running: 0, scanned_to: null }
@@ -202,7 +202,7 @@ describe("what needs a person", () => {
     await page.waitForSelector('.seg [aria-pressed="true"] >> text="7 d"')
   })
 
-  it("never says that all is well when it could not look, and keeps what it knew", async () => {
+  it("never says that all is well after a failed query, and keeps what it knew", async () => {
     const { page, close } = await stage.open(null)
     onTestFinished(close)
     const problem = {
@@ -225,7 +225,7 @@ describe("what needs a person", () => {
     expect(await page.locator('[data-group="paused"]').count()).toBe(1)
   })
 
-  it("asks at most twice in a minute while nothing changes", async () => {
+  it("sends at most two requests in a minute while nothing changes", async () => {
     const { page, close, requests } = await stage.open(null, { isNew: true })
     onTestFinished(close)
     await page.clock.install()

@@ -63,7 +63,7 @@ describe("the list", () => {
     expect(problems).toEqual([])
   })
 
-  it("tells an empty list from one that could not be read", async () => {
+  it("distinguishes an empty list from one that could not be read", async () => {
     const { page } = await open(null)
     let isCut = true
     await page.route(/\/schedules\?/, route =>
@@ -276,7 +276,7 @@ describe("the form", () => {
 })
 
 describe("the form of a schedule that exists", () => {
-  it("keeps times that nobody touched, in the zone that the form names", async () => {
+  it("keeps unchanged times, in the zone that the form names", async () => {
     const [start, end] = ["2026-11-01T10:00:30.000Z", "2030-01-01T00:00:00.000Z"]
     await put("anchored", { workflow: "report", every: "6h", start, end })
     onTestFinished(async () => void (await stage.ask("/schedules/anchored", { method: "DELETE" })))

@@ -302,7 +302,7 @@ export async function intercept(
 }
 
 /** Waits until a page has sent what it reads once for the number beside Now. */
-export async function numberIsAsked(requests: readonly string[]): Promise<void> {
+export async function numberWasRequested(requests: readonly string[]): Promise<void> {
   for (const path of [/^\/failures/, /^\/waits/, /^\/(workers|health)/, /^\/executions/])
     await expect.poll(() => requests.some(one => path.test(one))).toBe(true)
 }

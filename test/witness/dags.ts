@@ -26,12 +26,12 @@ export function randomDag(name: string, random: Random): Dag {
     const dependencies = nodes.filter(() => random.chance(0.35)).map(({ id }) => id)
     const kind = random.chance(0.12) ? "sleep" : random.chance(0.15) ? "list" : "observed"
     const fails = kind === "observed" && random.chance(0.3) ? random.between(1, 2) : 0
-    const isHopeless = fails > 0 && random.chance(0.15)
+    const alwaysFails = fails > 0 && random.chance(0.15)
     nodes.push({
       ...{ id: `n${index}`, kind, dependencies, fails },
       // Both sides of the second after which a start is recorded.
       ms: random.chance(0.3) ? random.between(1100, 1900) : random.between(0, 700),
-      maxAttempts: isHopeless ? fails : fails + 1,
+      maxAttempts: alwaysFails ? fails : fails + 1,
       when: random.chance(0.2) ? random.chance(0.5) : null,
       items: random.between(1, 4),
     })
@@ -60,20 +60,20 @@ export function inputOf({ nodes }: Dag): Record<string, boolean> {
 }
 
 const isSkipped = ({ when }: DagNode) => when === false
-export const isHopeless = (node: DagNode) => !isSkipped(node) && node.fails >= node.maxAttempts
+export const alwaysFails = (node: DagNode) => !isSkipped(node) && node.fails >= node.maxAttempts
 
 /** How each node may end; a job with a hopeless node fails, and what had not ended by then depends on timing. */
 export function endsOf({ nodes }: Dag): ReadonlyMap<string, ReadonlySet<string>> {
-  const failing = nodes.some(isHopeless)
+  const failing = nodes.some(alwaysFails)
   const doomed = new Set<string>()
   const ends = new Map<string, ReadonlySet<string>>()
   for (const node of nodes) {
     const isBelow = node.dependencies.some(id => doomed.has(id))
-    if (isBelow || isHopeless(node)) doomed.add(node.id)
+    if (isBelow || alwaysFails(node)) doomed.add(node.id)
     const own = isSkipped(node) ? "SKIPPED" : "COMPLETED"
     ends.set(
       node.id,
-      new Set(isHopeless(node) || isBelow ? ["FAILED", "CANCELLED"] : failing ? [own, "CANCELLED"] : [own]),
+      new Set(alwaysFails(node) || isBelow ? ["FAILED", "CANCELLED"] : failing ? [own, "CANCELLED"] : [own]),
     )
   }
   return ends

@@ -8,7 +8,7 @@
 import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { Dag, DagNode } from "./dags.ts"
-import { endsOf, isHopeless } from "./dags.ts"
+import { alwaysFails, endsOf } from "./dags.ts"
 
 export interface Run {
   readonly job: string
@@ -164,7 +164,7 @@ export class Judge {
     const dag = this.#dags.get(job)
     if (dag === undefined) return
     const isOver = (by: number) =>
-      !dag.nodes.some(isHopeless) && dag.nodes.every(({ id }) => this.#isDone(job, dag, id, by))
+      !dag.nodes.some(alwaysFails) && dag.nodes.every(({ id }) => this.#isDone(job, dag, id, by))
     const stale = askedAt - SHOWN_AFTER_END - 2 * this.stallAt(askedAt)
     const hasSleep = dag.nodes.some(({ kind }) => kind === "sleep")
     const early = dag.nodes.flatMap(({ id }) => this.runsOf(job, id)).find(run => run.begunAt < askedAt)
@@ -234,7 +234,7 @@ export class Judge {
         return node.when === false ? null : "its `when` is not false"
       case "FAILED":
       case "CANCELLED":
-        return dag.nodes.some(isHopeless) ? null : "no node of this job can fail"
+        return dag.nodes.some(alwaysFails) ? null : "no node of this job can fail"
       default:
         return "there is no such state"
     }
@@ -270,7 +270,7 @@ export class Judge {
   judgeEnd(job: string, graph: Sample["graph"], nodeOf: ReadonlyMap<string, Sample["graph"]>): void {
     const dag = this.#dags.get(job)!
     const ends = endsOf(dag)
-    const expected = dag.nodes.some(isHopeless) ? "FAILED" : "COMPLETED"
+    const expected = dag.nodes.some(alwaysFails) ? "FAILED" : "COMPLETED"
     if (graph.status !== expected) this.problems.push(`${job} ended ${graph.status}, not ${expected}`)
     for (const node of dag.nodes) {
       const view = nodeOf.get(node.id)!
@@ -285,7 +285,7 @@ export class Judge {
   #failedSince(job: string): number {
     const lastFailures = this.#dags
       .get(job)!
-      .nodes.filter(isHopeless)
+      .nodes.filter(alwaysFails)
       .map(({ id, maxAttempts }) => {
         const failed = this.runsOf(job, id).filter(({ end }) => end === "fail")
         return (

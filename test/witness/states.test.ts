@@ -218,18 +218,18 @@ it(`in a fleet whose worker is killed: no graph of any API process shows what th
   const tokens = await tokensOf(store)
   const redis = await startRedis()
   onTestFinished(() => redis.stop())
-  const figures = [
+  const settings = [
     `worker_dead_seconds=${DEAD_SECONDS}`,
     ...["worker_beat_seconds=0.5", "roster_seconds=0.3", "concurrency=3", "prefetch=4"],
-  ].flatMap(figure => ["--set", figure])
+  ].flatMap(setting => ["--set", setting])
   const serve = (roles: string) =>
     serving(
-      ["serve", "--roles", roles, "--port", "0", ...storeFlags(store), "--redis-url", redis.url, ...figures],
+      ["serve", "--roles", roles, "--port", "0", ...storeFlags(store), "--redis-url", redis.url, ...settings],
       witness,
     )
   const urls = [await serve("engine,api"), await serve("api")]
   const worker = async () => {
-    const running = start(["worker", "--redis-url", redis.url, ...figures, ...handlers], witness)
+    const running = start(["worker", "--redis-url", redis.url, ...settings, ...handlers], witness)
     await running.wrote(/takes tasks/)
     return running
   }

@@ -266,7 +266,7 @@ describe("one attempt", () => {
     expect(faultIn(outcome)).toMatchObject({ code, retryable: false })
   })
 
-  it("a 50 MB result is refused with a clear fault and the worker goes on", async () => {
+  it("a 50 MB result is refused with a clear fault and the worker continues", async () => {
     const huge = defineHandler({ name: "huge", run: () => ({ data: "x".repeat(50 * 1024 * 1024) }) })
     const { run, broker } = worker([huge])
     expect(faultIn(await run(task("huge")))).toMatchObject({

@@ -297,7 +297,7 @@ describe("redirects", () => {
 })
 
 describe("private addresses", () => {
-  it("are refused by default, and the fault tells whom to ask", async () => {
+  it("are refused by default, and the fault says who can allow them", async () => {
     await using server = await serve((_, response) => json(response, 1))
     const guarded = worker(builtinHandlers({ allowPrivateAddresses: false }))
     for (const url of [server.url, `http://localhost:${server.port}`]) {

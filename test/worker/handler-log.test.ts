@@ -11,7 +11,7 @@ interface Logged {
   /** Level, message and fields. */
   readonly stored: readonly (readonly unknown[])[]
   /** The entries of the process log. */
-  readonly told: readonly { readonly fields: Record<string, unknown>; readonly message?: string }[]
+  readonly printed: readonly { readonly fields: Record<string, unknown>; readonly message?: string }[]
 }
 
 function logging(options: WorkerOptions = {}) {
@@ -40,8 +40,8 @@ async function logged(use: (log: HandlerLog) => void): Promise<Logged> {
   })
   const { run, of } = worker([handler], options)
   expect(await run(task("uses"))).toMatchObject({ type: "completed", output: "done" })
-  const told = of("log").map(({ data }) => data as never)
-  return { stored: (await lines()).map(([, ...line]) => line), told }
+  const printed = of("log").map(({ data }) => data as never)
+  return { stored: (await lines()).map(([, ...line]) => line), printed }
 }
 
 function circular() {
@@ -120,9 +120,9 @@ describe("a call of the log never fails an attempt, and stores what it can, give
     ],
     ["a list", [1, "b"], { "0": 1, "1": "b" }],
   ])("%s", async (_, given, fields) => {
-    const { stored, told } = await logged(log => log.info(given, "text"))
+    const { stored, printed } = await logged(log => log.info(given, "text"))
     expect(stored).toEqual([[1, "text", fields]])
-    expect(told).toMatchObject([{ message: "text", fields: fields as object }])
+    expect(printed).toMatchObject([{ message: "text", fields: fields as object }])
   })
 
   it("objects of great depth, width and size, as much as fits", async () => {
@@ -136,9 +136,9 @@ describe("a call of the log never fails an attempt, and stores what it can, give
       { text: "x".repeat(1e6) },
       { bytes: Buffer.alloc(1e8) },
     ]) {
-      const { stored, told } = await logged(log => log.info(given, "text"))
+      const { stored, printed } = await logged(log => log.info(given, "text"))
       expect(stored[0]!.slice(0, 2)).toEqual([1, "text"])
-      for (const text of [JSON.stringify(stored[0]![2]), JSON.stringify(told[0]!.fields)]) {
+      for (const text of [JSON.stringify(stored[0]![2]), JSON.stringify(printed[0]!.fields)]) {
         expect(text).toContain("[Truncated]")
         expect(Buffer.byteLength(text)).toBeLessThan(70_000)
       }
@@ -146,7 +146,7 @@ describe("a call of the log never fails an attempt, and stores what it can, give
   })
 
   it("a child with such fields, and no fields at all", async () => {
-    const { stored, told } = await logged(log => {
+    const { stored, printed } = await logged(log => {
       log.child({ itself, id: 1n }).child({ a: 1 }).warn({ a: 2 }, "child")
       log.child(null as never).info(undefined as never)
       log.info(null as never)
@@ -160,7 +160,7 @@ describe("a call of the log never fails an attempt, and stores what it can, give
       [1, ""],
       [1, "Symbol(s)"],
     ])
-    expect(told[0]!.fields).toMatchObject({ id: "1", a: 2 })
+    expect(printed[0]!.fields).toMatchObject({ id: "1", a: 2 })
   })
 
   it("a process log that throws", async () => {
@@ -180,7 +180,7 @@ describe("the log is called as one of pino", () => {
       code: "ECONNRESET",
       request: { error: "[Circular]", host: "x.test" },
     }
-    const { stored, told } = await logged(log => {
+    const { stored, printed } = await logged(log => {
       log.error(circular())
       log.error(circular(), "call of %s", "x")
       log.error({ err: circular() })
@@ -192,13 +192,13 @@ describe("the log is called as one of pino", () => {
       [3, "request failed", { err }],
       [3, "text", { err, n: 1 }],
     ])
-    expect(told.map(({ message }) => message)).toEqual([
+    expect(printed.map(({ message }) => message)).toEqual([
       "request failed",
       "call of x",
       "request failed",
       "text",
     ])
-    for (const { fields } of told)
+    for (const { fields } of printed)
       expect(fields.err).toMatchObject({ ...err, stack: expect.stringContaining("handler-log.test") })
   })
 
@@ -213,7 +213,7 @@ describe("the log is called as one of pino", () => {
       Array.from({ length: 1000 }, (_, n) => new TypeError(`e${n}`)),
       "many",
     )
-    const { stored, told } = await logged(log => {
+    const { stored, printed } = await logged(log => {
       for (const error of [deep, ring, many]) log.error(error)
     })
     const causes = [49, 48, 47, 46, 45, 44].map(n => ({ type: "Error", message: `e${n}` }))
@@ -224,7 +224,7 @@ describe("the log is called as one of pino", () => {
       { err: { type: "Error", message: "ring", cause: "[Circular]" } },
       { err: { type: "AggregateError", message: "many", errors: [...errors, "[Truncated]"] } },
     ])
-    for (const entry of told) expect(JSON.stringify(entry).length).toBeLessThan(30_000)
+    for (const entry of printed) expect(JSON.stringify(entry).length).toBeLessThan(30_000)
   })
 
   it.each<[string, unknown[], string]>([
@@ -239,7 +239,7 @@ describe("the log is called as one of pino", () => {
     ["%s %d %o", [proxy, proxy, itself], '[Throws] [Throws] {"n":1,"itself":"[Circular]"}'],
     ["%%", [], "%%"],
   ])("a text with values: %j", async (text, values, message) => {
-    const { stored, told } = await logged(log => {
+    const { stored, printed } = await logged(log => {
       log.info(text, ...values)
       log.info({ n: 1 }, text, ...values)
     })
@@ -247,7 +247,7 @@ describe("the log is called as one of pino", () => {
       [1, message],
       [1, message, { n: 1 }],
     ])
-    expect(told.map(entry => entry.message)).toEqual([message, message])
+    expect(printed.map(entry => entry.message)).toEqual([message, message])
   })
 
   it("also in a thread", async () => {

@@ -21,7 +21,7 @@ const answering = (content: unknown, more = {}) =>
   serve((_, response) => json(response, completion(content, more)))
 
 describe("llm_service", () => {
-  it("asks with prompt and system, and gives text and usage; J22 the usage is reported", async () => {
+  it("sends prompt and system, and returns text and usage; J22 the usage is reported", async () => {
     await using server = await answering("Hello!")
     const outcome = await ask({
       base_url: `${server.url}/v1/`,
@@ -50,7 +50,7 @@ describe("llm_service", () => {
     })
   })
 
-  it("sends messages as they are, and the key of a named secret, which is never told", async () => {
+  it("sends messages as they are, and the key of a named secret, which is never revealed", async () => {
     await using server = await serve((asked, response) =>
       json(response, { error: `bad key ${asked.headers.authorization}` }, 401),
     )

@@ -133,7 +133,7 @@ describe("local broker", () => {
     expect([broker.runs("known"), broker.runs("unknown")]).toEqual([true, false])
   })
 
-  it("is told of the start only by work that is still running after the delay", async () => {
+  it("is notified of the start only by work that is still running after the delay", async () => {
     const { handler, gates } = held("held")
     const quick = defineHandler({ name: "quick", run: async () => null })
     const { run, of } = worker([handler, quick], { settings: { startedAfterSeconds: 0.3 } })
@@ -154,7 +154,7 @@ describe("tasks to be announced", () => {
     return { state, handler: defineHandler({ name: "count", run: () => void state.ran++ }) }
   }
 
-  it("run once their start is durable, which is told once", async () => {
+  it("run once their start is durable, which is reported once", async () => {
     const durable = gate<void>()
     const { state, handler } = count()
     const { run, of, broker } = worker([handler], { durable: durable.promise })
@@ -269,7 +269,7 @@ describe("isolated tasks", () => {
     ])
   })
 
-  it("X6 one that asks for another place is announced as alone, as before", async () => {
+  it("X6 one that requests another place is announced as alone, as before", async () => {
     const asks = defineHandler({ name: "asks", run: (_, ctx) => ctx.place() })
     const { run, of } = worker([asks])
     await run(task("asks", { jobId: "a", provider: "acme", announce: true, isolation }))
@@ -284,7 +284,7 @@ describe("isolated tasks", () => {
     expect(places().slice(2)).toEqual([true, true])
   })
 
-  it("one that nobody waits behind is not joined", async () => {
+  it("one without a waiting task behind it is not joined", async () => {
     const { handler, gates } = held("held")
     const { run, of } = worker([handler])
     const outcome = run(suspect("long", { seconds: 0.02 }))
@@ -372,7 +372,7 @@ describe("J16 cancellation", () => {
     expect(of("finished")).toHaveLength(1)
   })
 
-  it("the same task that comes again while the cancelled one has its slot is run, and told of", async () => {
+  it("the same task that arrives again while the cancelled one has its slot is run, and reported", async () => {
     const { handler, gates } = held("deaf")
     const { broker, run, of } = worker([handler])
     const deaf = task("deaf")
@@ -389,7 +389,7 @@ describe("J16 cancellation", () => {
     expect([broker.running, broker.queued]).toEqual([0, 0])
   })
 
-  it("a signal asked for after the abort has fired already", async () => {
+  it("a signal requested after the abort has fired already", async () => {
     const { promise, open } = gate()
     const seen = gate<boolean>()
     const late = defineHandler({

@@ -40,7 +40,7 @@ describe("output", () => {
     expect(value).toEqual({ list: [1] })
   })
 
-  it("is what the journal gives back: JSON has one zero", () => {
+  it("is what the journal returns: JSON has one zero", () => {
     expect(Object.is(check(-0).value, 0)).toBe(true)
   })
 
@@ -72,7 +72,7 @@ describe("output", () => {
     expect(error.message).toContain(what)
   })
 
-  it("a ring and endless nesting are told apart", () => {
+  it("a ring and endless nesting are distinguished", () => {
     const ring: Record<string, unknown> = {}
     ring.a = { b: ring }
     expect(refusal(ring).message).toContain("contains itself")
@@ -93,8 +93,8 @@ describe("output", () => {
     ["message", ", or raise the limit (UMBRA_MAX_MESSAGE_BYTES)."],
     ["stored value", "return a reference to it."],
   ])("too large a %s is told with the setting that bounds it", (what, end) => {
-    const said = new RegExp(`${end.replace(/[().]/g, "\\$&")}$`)
-    expect(() => checkOutput("x".repeat(20), { maxBytes: 10, what })).toThrow(said)
+    const message = new RegExp(`${end.replace(/[().]/g, "\\$&")}$`)
+    expect(() => checkOutput("x".repeat(20), { maxBytes: 10, what })).toThrow(message)
   })
 
   it("shared parts that would fill the memory as text are refused at once", () => {

@@ -81,7 +81,7 @@ describe("who may read a secret", () => {
     expect(read("OTHER", "bob")).toThrow(/not given to owner "bob".*secrets: {"OTHER":{"owners":\["bob"\]}}/)
   })
 
-  it("without a rule it is nobody's where the rules name several owners, and the error has the cure", () => {
+  it("without a rule it belongs to no owner where the rules name several, and the error has the remedy", () => {
     const rules = { KEY: { owners: ["alice"] } }
     const cure = /secrets: \{"OTHER":\{"owners":\["local"\]\}\}.*secrets: \{"OTHER":\{"shared":true\}\}/
     expect(read("OTHER", "local", rules)).toThrow(cure)
@@ -102,7 +102,7 @@ describe("who may read a secret", () => {
     expect(read("OTHER", "local", rules)).toThrow(/not given to owner "local"/)
   })
 
-  it("shared: true gives it to everybody, and * is the rule of names without one", () => {
+  it("shared: true gives it to every owner, and * is the rule of names without one", () => {
     const rules = { OTHER: { shared: true }, "*": { owners: ["alice"] } }
     for (const owner of ["alice", "bob", "local"]) expect(read("OTHER", owner, rules)()).toBe("other-secret")
     expect(read("KEY", "alice", rules)()).toBe(value)
@@ -128,7 +128,7 @@ describe("who may read a secret", () => {
     expect(read("ALICE_KEY", "alice", { ALICE_KEY: mine })()).toBe("key-of-alice")
   })
 
-  it("an owner without it cannot tell whether the variable is there", () => {
+  it("an owner without it cannot learn whether the variable is set", () => {
     const message = (name: string): string => {
       try {
         return String(read(name, "bob")())
@@ -141,7 +141,7 @@ describe("who may read a secret", () => {
     expect(message("BARE")).toBe(message("OTHER"))
   })
 
-  it("an owner that has every name by * cannot tell which other variables there are", () => {
+  it("an owner that has every name by * cannot learn which other variables are set", () => {
     const rules = { "*": { owners: ["alice", "local"] }, BARE: { owners: ["bob"] } }
     for (const name of ["UMBRA_PROVIDER_SECRET_ACME", "DATABASE_URL", "UMBRA_TOKEN"]) {
       expect(read(name, "alice", rules)).toThrow(
@@ -175,14 +175,14 @@ describe("who may read a secret", () => {
   })
 })
 
-describe("a source that has to be asked", () => {
+describe("a source that is a function", () => {
   const seen: Json[] = []
   const peek = defineHandler({ name: "peek", run: config => void seen.push(config) })
   const asking = (how: (name: string, of: { owner: string }) => Promise<string | undefined>) =>
     worker([peek], { secrets: how, settings: { graceSeconds: 0.01 } })
   const reading = { config: { key: null }, late: [late(["key"], "{{ secrets.KEY }}")], owner: "alice" }
 
-  it("is asked with the job's owner, and its answers are filled in and masked", async () => {
+  it("is called with the job's owner, and its results are filled in and masked", async () => {
     const { run } = worker([defineHandler({ name: "peek", run: config => config })], {
       secrets: async (name, { owner }) => `${name} of ${owner}`,
     })
@@ -198,7 +198,7 @@ describe("a source that has to be asked", () => {
     expect(faultIn(await away.run(task("peek", reading)))).toMatchObject({ retryable: true })
   })
 
-  it("an attempt that was aborted while it was asked never begins", async () => {
+  it("an attempt that was aborted during the call never begins", async () => {
     const { promise, open } = gate<string>()
     const { broker, run, of } = asking(() => promise)
     const one = task("peek", reading)
@@ -289,15 +289,15 @@ describe("secrets", () => {
     for (const how of ["return", "throw", "string", "fail", "code", "timer", "signal"]) {
       await run(task("echo", { config: { how, key: null }, late: [late(["key"], "{{ secrets.KEY }}")] }))
     }
-    const told = JSON.stringify(reports.map(({ type, data }) => ({ type, data })))
+    const redacted = JSON.stringify(reports.map(({ type, data }) => ({ type, data })))
     expect(reports.filter(({ type }) => type === "finished")).toHaveLength(7)
-    expect(told).toContain("[secret KEY]")
+    expect(redacted).toContain("[secret KEY]")
     for (const [, form] of encodings) {
       const written = form(value)
-      expect(told).not.toContain(written)
-      expect(told).not.toContain(JSON.stringify(written).slice(1, -1))
+      expect(redacted).not.toContain(written)
+      expect(redacted).not.toContain(JSON.stringify(written).slice(1, -1))
     }
-    expect(told).not.toContain('ss \\"word')
+    expect(redacted).not.toContain('ss \\"word')
   })
 
   it("stay hidden when a filter has changed them", async () => {
@@ -338,9 +338,9 @@ describe("secrets", () => {
       .filter(text => text.trim().length >= 8)
     fc.assert(
       fc.property(text, fc.constantFrom(...encodings), (secret, [, encode]) => {
-        const told = new Redactor([{ name: "S", value: secret }]).clean(`<${encode(secret)}>`)
-        expect(told).toContain("[secret S]")
-        expect(told).not.toContain(secret)
+        const redacted = new Redactor([{ name: "S", value: secret }]).clean(`<${encode(secret)}>`)
+        expect(redacted).toContain("[secret S]")
+        expect(redacted).not.toContain(secret)
       }),
     )
   })

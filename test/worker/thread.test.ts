@@ -75,7 +75,7 @@ describe("handlers in threads", () => {
     expect(JSON.stringify(reports)).not.toContain("a-secret-value")
   })
 
-  it("J13 an endless loop is really killed after the grace, and the worker goes on", async () => {
+  it("J13 an endless loop is really killed after the grace, and the worker continues", async () => {
     const { run } = threaded({ threads: 1, graceSeconds: 0.1 })
     await run(task("where"))
     const pulse = join(folder, "timeout")

@@ -179,7 +179,7 @@ describe("heartbeats", () => {
   })
 
   it.each(["heartbeat", "progress", "preview"] as const)(
-    "a handler that calls %s in time goes on, also when something else blocks the event loop meanwhile",
+    "a handler that calls %s in time continues, also when something else blocks the event loop meanwhile",
     async member => {
       const alive = defineHandler({
         name: "alive",

@@ -1,5 +1,5 @@
 /** `umbra capacity`: workers, engines and providers of a server. */
-import type { Capacity } from "../../client/capacity.ts"
+import type { RemoteCapacity } from "../../client/capacity.ts"
 import { UmbraError } from "../../errors.ts"
 import { print, tableLines } from "../output/print.ts"
 import { count, type Paint, paintFor, printable } from "../output/terminal.ts"
@@ -31,9 +31,9 @@ export async function capacity(options: CapacityOptions): Promise<number> {
   })
 }
 
-type Found = Awaited<ReturnType<Capacity["engines"]>> & {
-  readonly workers: Awaited<ReturnType<Capacity["workers"]>>
-  readonly providers: Awaited<ReturnType<Capacity["providers"]>>
+type Found = Awaited<ReturnType<RemoteCapacity["engines"]>> & {
+  readonly workers: Awaited<ReturnType<RemoteCapacity["workers"]>>
+  readonly providers: Awaited<ReturnType<RemoteCapacity["providers"]>>
 }
 
 function capacityLines({ workers, engines, partitions, unowned, providers }: Found, paint: Paint): string[] {
@@ -78,7 +78,7 @@ function capacityLines({ workers, engines, partitions, unowned, providers }: Fou
   ]
 }
 
-function webhookLines(webhooks: Awaited<ReturnType<Capacity["webhooks"]>>): string[] {
+function webhookLines(webhooks: Awaited<ReturnType<RemoteCapacity["webhooks"]>>): string[] {
   if (webhooks.length === 0) return ["No webhook was received."]
   return table(
     webhooks.map(({ received_at, verdict, event_id, external_id, reason }) => [

@@ -21,8 +21,8 @@ export async function diff(a: string, b: string, options: DiffOptions): Promise<
 export function comparisonText(compared: RemoteComparison, paint: Paint, columns: number): string {
   const { a, b, moments, nodes, diffs = [], delta } = compared
   const side = (name: string, of: typeof a, { index }: { readonly index: number }) => {
-    const figures = [printable(formatWorkflow(of)), of.status, duration(of.took_ms), `#${index}`].join("  ")
-    const [first = "", ...more] = wrapped(`${of.job_id}  ${figures}`, columns - 2)
+    const details = [printable(formatWorkflow(of)), of.status, duration(of.took_ms), `#${index}`].join("  ")
+    const [first = "", ...more] = wrapped(`${of.job_id}  ${details}`, columns - 2)
     return [`${paint.dim(name)} ${first}`, ...more.map(line => `  ${line}`)]
   }
   const changed = nodes.filter(node => isChanged(node))

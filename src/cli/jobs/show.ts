@@ -390,7 +390,7 @@ export interface JobGraphOptions extends TargetOptions {
   readonly at?: string
 }
 
-/** The graph now, or at a past moment: then some of a pipeline's figures are not recorded. */
+/** The graph now, or at a past moment: then some of a pipeline's counts are not recorded. */
 type ShownGraph = Omit<RemoteGraph, "routes"> &
   Partial<Pick<RemoteGraphAt, "moment">> & { readonly routes?: readonly ShownRoute[] | null }
 

@@ -4,7 +4,7 @@ import type { PastRoute } from "../../client/index.ts"
 import type { RouteView } from "../../core/pipeline/view.ts"
 import { duration, type Paint, printable, shorten, width } from "./terminal.ts"
 
-/** At a past moment some figures are not recorded: null. */
+/** At a past moment some counts are not recorded: null. */
 export type ShownRoute = RouteView | PastRoute
 
 interface Column {

@@ -1,8 +1,8 @@
 /** Selects the target of a command: by flag, by variable, or the folder in the current directory and the server that has it. */
 
-import type { Artifacts } from "../../client/artifacts.ts"
-import type { Bulk } from "../../client/bulk.ts"
-import type { Capacity } from "../../client/capacity.ts"
+import type { RemoteArtifacts } from "../../client/artifacts.ts"
+import type { RemoteBulk } from "../../client/bulk.ts"
+import type { RemoteCapacity } from "../../client/capacity.ts"
 import type { UmbraClient } from "../../client/client.ts"
 import { UmbraClientError } from "../../client/error.ts"
 import type {
@@ -12,9 +12,9 @@ import type {
   ExecutionsOptions,
   JobSnapshot,
 } from "../../client/index.ts"
-import type { Logs } from "../../client/logs.ts"
-import type { Schedules } from "../../client/schedules.ts"
-import type { Tokens, Workflows } from "../../client/workflows.ts"
+import type { RemoteLogs } from "../../client/logs.ts"
+import type { RemoteSchedules } from "../../client/schedules.ts"
+import type { RemoteTokens, RemoteWorkflows } from "../../client/workflows.ts"
 import { Suggester } from "../../definition/suggest.ts"
 import { UmbraError } from "../../errors.ts"
 import { isPostgres } from "../../journal/location.ts"
@@ -185,22 +185,22 @@ export type TargetJobs = Pick<
   | ("pause" | "resume" | "reschedule" | "describe" | "why" | "waits")
 >
 
-export type TargetBulk = Pick<Bulk, "count" | "start" | "get" | "list" | "refused" | "abort">
+export type TargetBulk = Pick<RemoteBulk, "count" | "start" | "get" | "list" | "refused" | "abort">
 
-export interface TargetArtifacts extends Pick<Artifacts, "list" | "remove" | "sweep"> {
+export interface TargetArtifacts extends Pick<RemoteArtifacts, "list" | "remove" | "sweep"> {
   /** Stores what the stream has. */
   put(name: string, body: ReadableStream<Uint8Array>, type: string | undefined): Promise<ArtifactReference>
   get(hash: string): Promise<AsyncIterable<Uint8Array>>
 }
 
 export type TargetSchedules = Pick<
-  Schedules,
+  RemoteSchedules,
   | ("put" | "get" | "list" | "fires" | "pause" | "resume" | "run" | "delete")
   | ("previewBackfill" | "backfill" | "preview" | "ticks")
 >
 
 export type TargetWorkflows = Pick<
-  Workflows,
+  RemoteWorkflows,
   | ("get" | "list" | "versions" | "statistics" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete")
   | ("diff" | "pause" | "resume")
 >
@@ -215,16 +215,16 @@ export interface Target {
   readonly schedules: TargetSchedules
   readonly workflows: TargetWorkflows
   /** null: only a server knows it. */
-  readonly capacity: Capacity | null
+  readonly capacity: RemoteCapacity | null
   /** Executions of pipelines, newest first. */
   executions(options: ExecutionsOptions): Promise<ExecutionPage>
-  logPage: Logs["page"]
+  logPage: RemoteLogs["page"]
   readonly artifacts: TargetArtifacts
   /** The compiled graph of the version that the job runs. */
   compiledGraph(job: JobSnapshot): Promise<CompiledGraph>
-  readonly tokens: Pick<Tokens, "create" | "list" | "revoke">
+  readonly tokens: Pick<RemoteTokens, "create" | "list" | "revoke">
   /** Stores a workflow, given as the text of a document. */
-  push(text: string): ReturnType<Workflows["push"]>
+  push(text: string): ReturnType<RemoteWorkflows["push"]>
   /** Each unfinished job, and then each change of a job's state, until the signal is aborted. */
   changes(options: {
     readonly signal: AbortSignal

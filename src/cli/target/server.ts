@@ -1,6 +1,6 @@
 /** A server as the target of a command. */
 import { connect, type StreamOptions, UmbraClientError } from "../../client/index.ts"
-import type { Workflows } from "../../client/workflows.ts"
+import type { RemoteWorkflows } from "../../client/workflows.ts"
 import { parseDocument, yamlInOnePiece } from "../../definition/index.ts"
 import { invalidWorkflow, type Locate, type Problem, parsePath } from "../../definition/problem.ts"
 import type { Definition } from "../../definition/typed/builder.ts"
@@ -113,7 +113,7 @@ async function otherRelease(message: string, askVersion: () => Promise<string>):
 }
 
 /** A server accepts only short YAML. Longer documents are parsed here, in the command's process, and sent as JSON. */
-async function pushText(workflows: Workflows, text: string): ReturnType<Workflows["push"]> {
+async function pushText(workflows: RemoteWorkflows, text: string): ReturnType<RemoteWorkflows["push"]> {
   if (Buffer.byteLength(text) <= yamlInOnePiece) return workflows.push(text)
   const { format, value, problems, locate } = parseDocument(text)
   if (format === "json") return workflows.push(text)

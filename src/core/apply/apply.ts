@@ -44,7 +44,7 @@ import {
   WAITING,
 } from "../state.ts"
 import type { JobStatus } from "../states.ts"
-import { countedBefore } from "../statistics/job-figures.ts"
+import { countedBefore } from "../statistics/job-metrics.ts"
 import { foldLoss, foldStart } from "../suspects.ts"
 import { setExpiry } from "../timers.ts"
 import { expiryReason, noReason } from "../view/reasons.ts"

@@ -83,8 +83,8 @@ export function encodeProgress(progress: PipelineProgress, live: JsonObject | nu
     open: isOpen,
     over_limit: isOverLimit ? true : undefined,
     suspects: suspects.length === 0 ? undefined : suspects,
-    routes: routes.map(({ settled, failedTries: failed, fatal, ...figures }) => ({
-      ...figures,
+    routes: routes.map(({ settled, failedTries: failed, fatal, ...counts }) => ({
+      ...counts,
       failed,
       fatal: fatal === 0 ? undefined : fatal,
       up_to: settled.upTo,
@@ -103,8 +103,8 @@ export function decodeProgress(text: string): PipelineProgress & { readonly live
     isOverLimit: over_limit ?? false,
     suspects: suspects ?? [],
     live: live ?? null,
-    routes: routes.map(({ up_to, beyond, failed: failedTries, fatal, ...figures }) => ({
-      ...figures,
+    routes: routes.map(({ up_to, beyond, failed: failedTries, fatal, ...counts }) => ({
+      ...counts,
       failedTries,
       fatal: fatal ?? 0,
       settled: new Settled(up_to, beyond),

@@ -63,10 +63,10 @@ export function routeViews(
   const isFull = (route: number) => unsettled(decoded.routes[route]!) >= routes[route]!.backpressure.maxQueued
   return routes.map((route, position) => {
     const full = isRun ? behind[position]!.find(isFull) : undefined
-    const { settled: _, tail: _tail, ...figures } = decoded.routes[position]!
+    const { settled: _, tail: _tail, ...counts } = decoded.routes[position]!
     const left = unsettled(decoded.routes[position]!)
     const live = isRun ? { ...notRunning, ...findLiveRoute(decoded.live, position) } : notRunning
-    const retrying = Math.min(live.retrying, figures.waiting)
+    const retrying = Math.min(live.retrying, counts.waiting)
     const firstTries = Math.min(live.in_flight - live.retrying, left)
     return {
       name: route.name,
@@ -75,11 +75,11 @@ export function routeViews(
       adapters: route.adapters.map(({ type }, i) => ({ type, breaker: live.breakers[i] ?? null })),
       queued: left - firstTries,
       in_flight: firstTries + retrying,
-      waiting: figures.waiting - figures.fatal - retrying,
-      done: figures.done,
-      failed: figures.dead + figures.fatal,
-      failed_tries: figures.failedTries,
-      dead_lettered: figures.dead,
+      waiting: counts.waiting - counts.fatal - retrying,
+      done: counts.done,
+      failed: counts.dead + counts.fatal,
+      failed_tries: counts.failedTries,
+      dead_lettered: counts.dead,
       rate: live.rate,
       latency_ms: live.latency_ms,
       concurrency: live.concurrency,

@@ -1,5 +1,5 @@
 import { Histogram } from "./histogram.ts"
-import type { JobFigures, NodeFigures } from "./job-figures.ts"
+import type { JobMetrics, NodeMetrics } from "./job-metrics.ts"
 
 /**
  * The statistics of one node, or of whole jobs, over any number of ended jobs. Totals are added up: those of two sets of
@@ -55,16 +55,16 @@ export function newTotals(): Totals {
 }
 
 /** Adds a job that has ended to totals by node. */
-export function addJob(totals: Map<string, Totals>, figures: JobFigures): void {
+export function addJob(totals: Map<string, Totals>, metrics: JobMetrics): void {
   const job = ensureTotals(totals, JOB)
   job.count++
-  switch (figures.status) {
+  switch (metrics.status) {
     case "COMPLETED":
-      job.duration.add(figures.durationMs)
+      job.duration.add(metrics.durationMs)
       break
     case "FAILED":
       job.failed++
-      addError(job, figures.code)
+      addError(job, metrics.code)
       break
     case "CANCELLED":
       job.cancelled++
@@ -72,18 +72,18 @@ export function addJob(totals: Map<string, Totals>, figures: JobFigures): void {
     default:
       job.expired++
   }
-  if (figures.queuedMs !== null) job.queued.add(figures.queuedMs)
-  addUsage(job, figures.usage, figures.status === "COMPLETED")
-  const { plain } = figures
+  if (metrics.queuedMs !== null) job.queued.add(metrics.queuedMs)
+  addUsage(job, metrics.usage, metrics.status === "COMPLETED")
+  const { plain } = metrics
   job.attempts += plain.length / 3
   for (let at = 0; at < plain.length; at += 3)
     addPlain(ensureTotals(totals, plain[at] as string), plain[at + 1] as Time, plain[at + 2] as Time)
-  for (const node of figures.nodes) {
+  for (const node of metrics.nodes) {
     job.attempts += node.attempts
     job.losses += node.losses
     addNode(ensureTotals(totals, node.node), node)
   }
-  const { rest } = figures
+  const { rest } = metrics
   if (rest === null) return
   job.attempts += rest.attempts
   job.losses += rest.losses
@@ -92,7 +92,7 @@ export function addJob(totals: Map<string, Totals>, figures: JobFigures): void {
 
 type Time = number | null
 
-/** One of `JobFigures.plain`. */
+/** One of `JobMetrics.plain`. */
 function addPlain(totals: Totals, durationMs: Time, queuedMs: Time): void {
   totals.count++
   totals.attempts++
@@ -100,7 +100,7 @@ function addPlain(totals: Totals, durationMs: Time, queuedMs: Time): void {
   if (queuedMs !== null) totals.queued.add(queuedMs)
 }
 
-export function addNode(totals: Totals, node: NodeFigures): void {
+export function addNode(totals: Totals, node: NodeMetrics): void {
   const { outcome, durationMs, queuedMs } = node
   if (outcome === "cancelled") totals.cancelled++
   else totals.count++
@@ -128,7 +128,7 @@ function addError({ errors }: Totals, code: string | null): void {
   addTo(errors, code ?? OTHER, 1, MAX_CODES)
 }
 
-function addUsage(totals: Totals, used: JobFigures["usage"], isCompleted: boolean): void {
+function addUsage(totals: Totals, used: JobMetrics["usage"], isCompleted: boolean): void {
   for (const key in used) {
     const amount = used[key]!
     const into = addSum(totals, key, amount)

@@ -78,7 +78,7 @@ export function* attemptHistory(
   seen: Seen,
 ): Generator<undefined, AttemptHistory, undefined> {
   const state = newJobState(graph)
-  const history = new History(of)
+  const history = new HistoryBuilder(of)
   for (const { fact } of facts) {
     const before = findTask(state, of)
     const fence = before?.state.attempt[before.position]
@@ -108,7 +108,7 @@ type Draft = { -readonly [K in keyof Omit<AttemptView, "waits">]: AttemptView[K]
   readonly fence: number
 }
 
-class History {
+class HistoryBuilder {
   readonly #of: TaskRef
   readonly #ended: Draft[] = []
   #open: Draft | null = null

@@ -48,13 +48,13 @@ export function readYaml(text: string, limits: DefinitionLimits): ReadDocument {
   }
   if (document.contents === null)
     return failed("The document is empty. A workflow needs a name and nodes.", 0)
-  const walk = new Walk(limits, position)
-  const value = walk.value(document.contents as Node, [], 0)
+  const converter = new JsonConverter(limits, position)
+  const value = converter.value(document.contents as Node, [], 0)
   return {
     value,
-    problems: walk.problems,
-    unread: walk.unread,
-    locate: yamlLocator(document.contents, { text, position, aliases: walk.aliases }),
+    problems: converter.problems,
+    unread: converter.unread,
+    locate: yamlLocator(document.contents, { text, position, aliases: converter.aliases }),
   }
 }
 
@@ -87,7 +87,7 @@ const plainTags = new Set(
   ["str", "int", "float", "bool", "null", "map", "seq"].map(name => `tag:yaml.org,2002:${name}`),
 )
 
-class Walk {
+class JsonConverter {
   readonly problems: Problem[] = []
   readonly unread: string[] = []
   readonly aliases: AliasTargets = new Map()

@@ -79,21 +79,21 @@ const noMatchers = new InputChecker({
 export class InputChecks {
   readonly #limits: CheckLimits
   readonly #budgets: OwnerBudgets
-  readonly #short: Lane
-  readonly #long: Lane
+  readonly #short: CheckThread
+  readonly #long: CheckThread
 
   constructor(limits: Partial<CheckLimits> = {}) {
     this.#limits = { ...defaults, ...limits }
     this.#budgets = new OwnerBudgets(this.#limits)
     const { shortMs, longMs } = this.#limits
     const mayBegin = (pending: Pending) => this.#mayBegin(pending)
-    this.#short = new Lane({
+    this.#short = new CheckThread({
       most: 64,
       milliseconds: () => shortMs,
       mayBegin,
       answered: (pending, answer) => this.#answered(pending, answer, false),
     })
-    this.#long = new Lane({
+    this.#long = new CheckThread({
       most: 1,
       milliseconds: pending => Math.max(1, Math.min(longMs, this.#left(pending))),
       mayBegin,
@@ -237,7 +237,7 @@ class OwnerBudgets {
   }
 }
 
-interface LaneParts {
+interface CheckThreadParts {
   /** Checks per batch. */
   readonly most: number
   readonly milliseconds: (first: Pending) => number
@@ -254,8 +254,8 @@ const SCHEMA_CHARACTERS = 16 * 1024 * 1024
 const BATCH_CHARACTERS = 256 * 1024
 
 /** A thread that checks inputs, and its queue of checks by owner. */
-class Lane {
-  readonly #parts: LaneParts
+class CheckThread {
+  readonly #parts: CheckThreadParts
   readonly #queues = new Map<string, Pending[]>()
   /** Schemas that the thread has. */
   readonly #schemas = new Map<JsonObject, number>()
@@ -264,7 +264,7 @@ class Lane {
   #inFlight: readonly Pending[] = []
   #idle: NodeJS.Timeout | undefined
 
-  constructor(parts: LaneParts) {
+  constructor(parts: CheckThreadParts) {
     this.#parts = parts
   }
 

@@ -50,16 +50,25 @@ export class Family {
   #notStarted(job: LiveJob, at: Reported, error: unknown): void {
     if (!isWanted(job, at) || isMoved(error)) return
     if (!(error instanceof UmbraError)) {
-      this.#parts.owner.quarantine(job, error)
+      this.#parts.partitionOwner.quarantine(job, error)
       return
     }
     if (error instanceof NoPlaceError) {
-      void this.#parts.owner.execute(job, { type: "failed", ...at, fault: error.fault, hasNoPlace: true })
+      void this.#parts.partitionOwner.execute(job, {
+        type: "failed",
+        ...at,
+        fault: error.fault,
+        hasNoPlace: true,
+      })
       this.#parts.executions.add(job.id, at, error)
       return
     }
     const { code, message, retryable } = error
-    void this.#parts.owner.execute(job, { type: "failed", ...at, fault: { code, message, retryable } })
+    void this.#parts.partitionOwner.execute(job, {
+      type: "failed",
+      ...at,
+      fault: { code, message, retryable },
+    })
   }
 
   settle(job: LiveJob): void {
@@ -77,11 +86,13 @@ export class Family {
    * dropped: its parent must not wait for it.
    */
   async failRefused(refused: LiveJob, error: unknown): Promise<void> {
-    const { owner, log } = this.#parts
+    const { partitionOwner, log } = this.#parts
     const { code, message } = error instanceof UmbraError ? error : { code: "E502", message: String(error) }
     const fault: Fault = { code, message, retryable: false }
     try {
-      const decided = await owner.withJob(refused.id, job => owner.execute(job, { type: "fail_job", fault }))
+      const decided = await partitionOwner.withJob(refused.id, job =>
+        partitionOwner.execute(job, { type: "fail_job", fault }),
+      )
       if (decided === null) await this.#notifyParent(refused, async () => ({ type: "failed", fault }))
     } catch (failure) {
       log.error(
@@ -98,7 +109,7 @@ export class Family {
    */
   async hideChildren(jobId: string, { onlyIf }: DeleteCommand = { type: "delete" }): Promise<void> {
     const last = onlyIf?.seq ?? Number.POSITIVE_INFINITY
-    await this.#parts.owner.withJob(jobId, async job => {
+    await this.#parts.partitionOwner.withJob(jobId, async job => {
       if (job.turnSeq <= last) await this.#hideChildrenWith(job)
     })
   }
@@ -107,17 +118,17 @@ export class Family {
     if (!jobHasEnded(state.status) || state.status === "DELETED") return
     // The child's parent has ended; the child may just not have been notified yet.
     const reason = parentReason(id, state)
-    const { owner } = this.#parts
+    const { partitionOwner } = this.#parts
     const parents: string[] = []
     await this.#withJobs(childIds(state), child => {
-      void owner.execute(child, { type: "cancel", reason })
+      void partitionOwner.execute(child, { type: "cancel", reason })
       if (childIds(child.state).length > 0) parents.push(child.id)
-      else void owner.execute(child, { type: "delete" })
+      else void partitionOwner.execute(child, { type: "delete" })
     })
     // In sequence: concurrently, a page of pages would be in memory.
     for (const child of parents) {
       await this.hideChildren(child)
-      await owner.withJob(child, job => void owner.execute(job, { type: "delete" }))
+      await partitionOwner.withJob(child, job => void partitionOwner.execute(job, { type: "delete" }))
     }
   }
 
@@ -130,13 +141,13 @@ export class Family {
       const used: ChildUsage[] = []
       await this.#withJobs(state.orphans, child => {
         if (!isSame()) return
-        void this.#parts.owner.execute(child, { type: "cancel", reason })
+        void this.#parts.partitionOwner.execute(child, { type: "cancel", reason })
         used.push(...totalUsage(child))
       })
       await this.#notifyParent(job, () => this.#childResult(job), {
         ...{ isSame, used },
         // If the job was retried, and perhaps ended again, this starts over.
-        notified: () => isSame() && void this.#parts.owner.execute(job, { type: "settle", used }),
+        notified: () => isSame() && void this.#parts.partitionOwner.execute(job, { type: "settle", used }),
       })
     }
   }
@@ -156,33 +167,37 @@ export class Family {
   ): Promise<void> {
     const link = child.state.parent
     if (link === null) return notified()
-    const { owner, clock } = this.#parts
+    const { partitionOwner, clock } = this.#parts
     const { text, ...result } = await readResult()
     const notify = async (parent: LiveJob) => {
       const { state } = parent
       // Both may have been due at the same moment: then the parent's own end counts.
       if (state.expiresAt !== null && state.expiresAt <= clock.now())
-        await owner.execute(parent, { type: "wake" })
+        await partitionOwner.execute(parent, { type: "wake" })
       const place = findTask(state, link)
       const waiting = place?.state.waiting.get(place.position)
       if (!isSame() || place === null) return
       if (waiting?.kind !== "child" || waiting.job_id !== child.id) {
-        await owner.execute(parent, { type: "count_usage", used: totalUsage(child) })
+        await partitionOwner.execute(parent, { type: "count_usage", used: totalUsage(child) })
         return
       }
       const at = { node: link.node, item: link.item, attempt: place.state.attempt[place.position]! }
       const ofOrphans = uncountedOfChildren(child.state, used)
-      await owner.execute(parent, { ...at, ...result, ...usageFor(place.state, child, ofOrphans) }, text)
+      await partitionOwner.execute(
+        parent,
+        { ...at, ...result, ...usageFor(place.state, child, ofOrphans) },
+        text,
+      )
     }
-    await owner.withJob<void>(link.job_id, parent => notify(parent).then(notified), notified)
+    await partitionOwner.withJob<void>(link.job_id, parent => notify(parent).then(notified), notified)
   }
 
   /** One query for many jobs: there may be ten thousand. */
   async #withJobs(ids: readonly string[], use: (job: LiveJob) => void): Promise<void> {
     for (let from = 0; from < ids.length; from += PAGE) {
       const page = ids.slice(from, from + PAGE)
-      this.#parts.owner.loader.prefetch(page)
-      await Promise.all(page.map(id => this.#parts.owner.withJob(id, use)))
+      this.#parts.partitionOwner.loader.prefetch(page)
+      await Promise.all(page.map(id => this.#parts.partitionOwner.withJob(id, use)))
     }
   }
 

@@ -9,7 +9,7 @@ import { UmbraError } from "../../errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 import type { MustFit } from "../dispatch/pipeline-needs.ts"
-import type { Forks } from "../forks/forks.ts"
+import type { ForkPreparation } from "../forks/forks.ts"
 import { childJobId } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -21,13 +21,13 @@ import { childFault, childResult, usageFor } from "./result.ts"
 
 export interface ChildStartsParts {
   readonly journal: Journal
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly plans: Plans
   readonly clock: Clock
   readonly settings: EngineSettings
   readonly maxOutputBytes: number
   readonly claimExecution: ClaimExecution
-  readonly forks: Forks
+  readonly forks: ForkPreparation
   readonly mustFit: MustFit
   /** Set in the submission of a job whose workflow is paused. */
   readonly paused: (owner: string, name: string) => Pick<Submit, "paused">
@@ -64,7 +64,7 @@ export class ChildStarts {
   }
 
   #resumeIfKnown(job: LiveJob, at: Reported, childId: string): Promise<"resumed" | "deleted" | null> {
-    return this.#parts.owner.withJob(childId, async child => {
+    return this.#parts.partitionOwner.withJob(childId, async child => {
       if (child.state.status === "DELETED" && !hasCompleted(child.state)) return "deleted"
       const releasePlace = await this.#placeForRetry(child)
       await this.#resume(job, at, { child, releasePlace })
@@ -86,7 +86,7 @@ export class ChildStarts {
     at: Reported,
     { id, request }: { id: string; request: ChildRequest },
   ): Promise<void> {
-    const { owner, plans, settings } = this.#parts
+    const { partitionOwner, plans, settings } = this.#parts
     const path = [...(job.state.parent?.path ?? []), job.state.workflow]
     const { name, version } = await this.#versions.resolve(job.state.owner, request.workflow)
     checkPath(path, name, settings.maxDepth)
@@ -115,8 +115,8 @@ export class ChildStarts {
     const origin = forkedChild(job, at)
     const fork = origin === undefined ? null : await this.#parts.forks.ofChild(id, origin, { plan, command })
     if (!isWanted(job, at)) return releasePlace?.()
-    owner.committer.lane(job.partition).inOneCommit(() => {
-      const child = owner.submitNow(id, job.partition, plan, fork?.command ?? command, fork?.reused)
+    partitionOwner.committer.lane(job.partition).inOneCommit(() => {
+      const child = partitionOwner.submitNow(id, job.partition, plan, fork?.command ?? command, fork?.reused)
       this.#wait(job, at, child)
     })
   }
@@ -128,23 +128,30 @@ export class ChildStarts {
   }
 
   async #resume(job: LiveJob, at: Reported, { child, releasePlace }: ResumedChild): Promise<void> {
-    const { owner, journal } = this.#parts
+    const { partitionOwner, journal } = this.#parts
     if (hasCompleted(child.state)) {
       const { command, text } = await childResult(journal, child, this.#parts.maxOutputBytes)
       const place = findTask(job.state, at)
       if (isWanted(job, at) && place !== null)
-        await owner.execute(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
+        await partitionOwner.execute(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
     } else if (isWanted(job, at))
-      owner.committer.lane(job.partition).inOneCommit(() => this.#continue(job, at, child))
+      partitionOwner.committer.lane(job.partition).inOneCommit(() => this.#continue(job, at, child))
     if (jobHasEnded(child.state.status)) await releasePlace?.()
   }
 
   #continue(job: LiveJob, at: Reported, child: LiveJob): void {
-    const { owner } = this.#parts
+    const { partitionOwner } = this.#parts
     if (jobHasEnded(child.state.status)) {
-      const decided = owner.execute(child, { type: "retry", expiresBy: this.#expiresBy(job, at.node) })
+      const decided = partitionOwner.execute(child, {
+        type: "retry",
+        expiresBy: this.#expiresBy(job, at.node),
+      })
       if ("refused" in decided) {
-        void owner.execute(job, { type: "failed", ...at, fault: { ...childFault(child), retryable: false } })
+        void partitionOwner.execute(job, {
+          type: "failed",
+          ...at,
+          fault: { ...childFault(child), retryable: false },
+        })
         return
       }
     }
@@ -159,7 +166,7 @@ export class ChildStarts {
       workflow,
       workflow_version: workflowVersion,
     }
-    void this.#parts.owner.execute(job, { type: "waiting", ...at, waiting })
+    void this.#parts.partitionOwner.execute(job, { type: "waiting", ...at, waiting })
   }
 
   /** A child ends at the latest with its parent and with the node's timeout. */

@@ -2,7 +2,7 @@ import { ARTIFACT_MARK, artifactsInText, heldArtifact } from "../../core/artifac
 import type { Effect } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
 import { jobPhase } from "../../core/state.ts"
-import { encodeFigures, jobFigures } from "../../core/statistics/job-figures.ts"
+import { encodeMetrics, jobMetrics } from "../../core/statistics/job-metrics.ts"
 import { failpoint } from "../../failpoints.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { NewFire, ScheduleChange } from "../../journal/port/schedules.ts"
@@ -201,8 +201,8 @@ export class AppendLane {
   recordEnd(job: LiveJob): void {
     const { state, partition, seq } = job
     const { owner, workflow, workflowVersion: version } = state
-    const figures = jobFigures(state)
-    job.stats = encodeFigures(figures, seq)
+    const metrics = jobMetrics(state)
+    job.stats = encodeMetrics(metrics, seq)
     this.#open.ends.push({
       jobId: job.id,
       partition,
@@ -210,7 +210,7 @@ export class AppendLane {
       workflow,
       version,
       at: state.finishedAt!,
-      figures,
+      metrics,
     })
   }
 

@@ -18,7 +18,7 @@ import { foldJob, type LoadParts, readJobs, readOutput } from "../recovery/fold.
 import { readReused } from "./reused.ts"
 
 export interface ForksParts {
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly load: LoadParts
   readonly clock: Clock
   readonly maxOutputBytes: number
@@ -37,7 +37,7 @@ export interface PreparedFork {
  *    refers to, which is held as long as the origin exists.
  * 2. The fork is one append: its first fact, its row, and the rows that hold what it refers to.
  */
-export class Forks {
+export class ForkPreparation {
   readonly #parts: ForksParts
 
   constructor(parts: ForksParts) {
@@ -46,8 +46,8 @@ export class Forks {
 
   /** Calls `submit` when all is read; it must submit without waiting. null: the origin does not exist any more. */
   submit<T>(id: string, plan: Plan, command: Submit, submit: (fork: PreparedFork) => T): Promise<T | null> {
-    const { owner } = this.#parts
-    return owner.withJob(command.fork!.job_id, async origin => {
+    const { partitionOwner } = this.#parts
+    return partitionOwner.withJob(command.fork!.job_id, async origin => {
       if (origin.state.status === "DELETED" || origin.state.owner !== command.owner) return null
       const prepared = await this.prepare(id, plan, command)
       if (origin.evicted) throw partitionMoved(origin.partition)

@@ -141,7 +141,7 @@ export class JobQueue {
   /** A row that waits for a place is stored. */
   stored(job: QueuedJob & { readonly id: string; readonly partition: number }): void {
     const queue = this.#ensureQueue(job)
-    this.#level(queue, job.priority).line(job.partition).added(job.id)
+    this.#level(queue, job.priority).rows(job.partition).added(job.id)
     if (this.#isLow(queue)) this.wake()
     else this.#armFor(queue, idTime(job.id))
   }
@@ -169,7 +169,7 @@ export class JobQueue {
     await this.#running
   }
 
-  #level(queue: Queue, priority: number): Level {
+  #level(queue: Queue, priority: number): PriorityRows {
     this.waiting.add(queue)
     return queue.level(priority)
   }
@@ -244,7 +244,7 @@ export class JobQueue {
       if (queue.ttlSeconds === undefined) queue.ttlSeconds = await this.#readTtl(first.id)
       queue.mayHaveBegun = this.#window
       const level = this.#level(queue, priority)
-      for (const partition of partitions) level.lines.set(partition, new Line())
+      for (const partition of partitions) level.byPartition.set(partition, new PartitionRows())
     }
     for (const partition of partitions) this.#unread.delete(partition)
   }
@@ -268,9 +268,10 @@ export class JobQueue {
     this.#armFor(queue, queue.oldest(this.#parts.partitions.ready))
     if (ids.length === 0) return
     this.#runAgain = true
-    // A line that was reset meanwhile returns again what was taken from it.
+    // Rows that were reset meanwhile return again what was taken from them.
     const missed = await this.#parts.begin([...new Set(ids)], queue)
-    for (const id of missed) for (const level of queue.levels) level.lines.get(jobPartition(id))?.reset()
+    for (const id of missed)
+      for (const level of queue.levels) level.byPartition.get(jobPartition(id))?.reset()
   }
 
   /** How many jobs of this priority may be loaded now. None while the store is the bottleneck: they would end in memory. */
@@ -287,14 +288,14 @@ export class JobQueue {
   }
 
   /** Takes up to `count` ids in order; `before`: only those with an earlier time. */
-  async #take(level: Level, ids: string[], count: number, before: number | null): Promise<void> {
+  async #take(level: PriorityRows, ids: string[], count: number, before: number | null): Promise<void> {
     const end = ids.length + count
     while (ids.length < end) {
       await this.#readEmpty(level)
       const [first, second] = level.firstTwo(this.#parts.partitions.ready)
       if (first === null) return
       const until = second?.first ?? LAST_ID
-      // An empty line must be read before the others continue.
+      // A partition without ids is read before the others continue.
       while (ids.length < end && first.first !== undefined && first.first <= until) {
         if (before !== null && idTime(first.first) >= before) return
         ids.push(first.take())
@@ -302,21 +303,21 @@ export class JobQueue {
     }
   }
 
-  async #readEmpty(level: Level): Promise<void> {
+  async #readEmpty(level: PriorityRows): Promise<void> {
     const { journal, partitions } = this.#parts
     await Promise.all(
-      [...level.lines].map(async ([partition, line]) => {
-        if (!partitions.owns(partition)) level.lines.delete(partition)
+      [...level.byPartition].map(async ([partition, rows]) => {
+        if (!partitions.owns(partition)) level.byPartition.delete(partition)
         if (!partitions.ready.has(partition)) return
-        while (line.first === undefined && !line.isRead) {
-          const { after } = line
-          line.beginPage()
+        while (rows.first === undefined && !rows.isRead) {
+          const { after } = rows
+          rows.beginPage()
           const query = { partitions: [partition], after: { wakeAt: level.key, id: after }, at: level.key }
           const { jobs } = await journal.dueJobs({ ...query, limit: PAGE })
           // Reset meanwhile: there are rows before these.
-          if (line.after !== after) continue
-          if (jobs.length === PAGE) line.isRead = false
-          line.append(jobs.map(({ id }) => id))
+          if (rows.after !== after) continue
+          if (jobs.length === PAGE) rows.isRead = false
+          rows.append(jobs.map(({ id }) => id))
         }
       }),
     )
@@ -347,7 +348,7 @@ export interface Place {
 export class Queue {
   readonly base: number
   /** Priorities with rows, highest first. */
-  readonly levels: Level[] = []
+  readonly levels: PriorityRows[] = []
   /** undefined: not known. */
   ttlSeconds: number | null | undefined
   /** So many of the rows that are read next may have been dispatched by an earlier owner of their partition. */
@@ -377,11 +378,11 @@ export class Queue {
     return count
   }
 
-  level(priority: number): Level {
+  level(priority: number): PriorityRows {
     const at = this.levels.findIndex(level => level.priority <= priority)
     const found = this.levels[at]
     if (found?.priority === priority) return found
-    const made = new Level(keyIn(this.base, priority), priority)
+    const made = new PriorityRows(keyIn(this.base, priority), priority)
     this.levels.splice(at < 0 ? this.levels.length : at, 0, made)
     return made
   }
@@ -389,19 +390,19 @@ export class Queue {
   /** When the first of the rows that were read was created; null: there is none. */
   oldest(ready: ReadonlySet<number>): number | null {
     let oldest: string | null = null
-    for (const { lines } of this.levels)
-      for (const [partition, { first }] of lines)
+    for (const { byPartition } of this.levels)
+      for (const [partition, { first }] of byPartition)
         if (first !== undefined && ready.has(partition) && (oldest === null || first < oldest)) oldest = first
     return oldest === null ? null : idTime(oldest)
   }
 }
 
 /** The rows of a queue with one priority. */
-class Level {
+class PriorityRows {
   readonly key: number
   readonly priority: number
   /** By partition. */
-  readonly lines = new Map<number, Line>()
+  readonly byPartition = new Map<number, PartitionRows>()
 
   constructor(key: number, priority: number) {
     this.key = key
@@ -410,36 +411,36 @@ class Level {
 
   /** Every row was taken. */
   get isRead(): boolean {
-    for (const line of this.lines.values()) if (!line.isRead || line.first !== undefined) return false
+    for (const rows of this.byPartition.values()) if (!rows.isRead || rows.first !== undefined) return false
     return true
   }
 
-  line(partition: number): Line {
-    const known = this.lines.get(partition)
+  rows(partition: number): PartitionRows {
+    const known = this.byPartition.get(partition)
     if (known !== undefined) return known
-    const made = new Line()
-    this.lines.set(partition, made)
+    const made = new PartitionRows()
+    this.byPartition.set(partition, made)
     return made
   }
 
-  /** The two lines with the lowest ids. */
-  firstTwo(ready: ReadonlySet<number>): [Line | null, Line | null] {
-    let [first, second]: [Line | null, Line | null] = [null, null]
-    for (const [partition, line] of this.lines) {
-      if (line.first === undefined || !ready.has(partition)) continue
-      if (first === null || line.first < first.first!) [first, second] = [line, first]
-      else if (second === null || line.first < second.first!) second = line
+  /** Of the two partitions whose next ids are the lowest. */
+  firstTwo(ready: ReadonlySet<number>): [PartitionRows | null, PartitionRows | null] {
+    let [first, second]: [PartitionRows | null, PartitionRows | null] = [null, null]
+    for (const [partition, rows] of this.byPartition) {
+      if (rows.first === undefined || !ready.has(partition)) continue
+      if (first === null || rows.first < first.first!) [first, second] = [rows, first]
+      else if (second === null || rows.first < second.first!) second = rows
     }
     return [first, second]
   }
 
   reset(): void {
-    for (const line of this.lines.values()) line.reset()
+    for (const rows of this.byPartition.values()) rows.reset()
   }
 }
 
 /** The rows of a level in one partition: the ids of the next page, and how far they were read. */
-class Line {
+class PartitionRows {
   after = FIRST_ID
   /** There is nothing more in the store after `after`. */
   isRead = false

@@ -16,14 +16,14 @@ import type { Queue } from "./job-queue.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { QueuedFacts } from "./queued-facts.ts"
 
-export interface OwnerParts {
+export interface OwnerParts<B extends Broker = Broker> {
   readonly load: LoadParts & { readonly queuedFacts: QueuedFacts }
   readonly clock: Clock
   readonly settings: EngineSettings
   readonly log: Log
   /** The id of the engine that this owner is part of. */
   readonly id: string
-  readonly broker: (host: BrokerHost) => Broker
+  readonly broker: (host: BrokerHost) => B
   readonly lease: Lease
   readonly observer: JobObserver
   readonly engine: OwnerEngine

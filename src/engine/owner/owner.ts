@@ -51,10 +51,10 @@ import { ABOUT_JOB, type Decided, MAY_END_ATTEMPTS, type TurnOwner, Turns } from
  * 2. After a fence or a failure the memory is discarded, never patched.
  * 3. A job stays in memory no longer than it must (`job-memory.ts`).
  */
-export class PartitionOwner implements ReportedOwner, TurnOwner {
+export class PartitionOwner<B extends Broker = Broker> implements ReportedOwner, TurnOwner {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly owned = new Map<number, OwnedPartition>()
-  readonly broker: Broker
+  readonly broker: B
   readonly committer: Committer
   readonly store: StoreHealth
   readonly loader: JobLoader
@@ -64,7 +64,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly queue: JobQueue
   /** Where tasks are that no broker has. */
   readonly taskLocations: TaskLocations
-  readonly #parts: OwnerParts
+  readonly #parts: OwnerParts<B>
   readonly #alarms: Alarms
   readonly #memory: JobMemory
   readonly #reports: TaskReports
@@ -74,7 +74,7 @@ export class PartitionOwner implements ReportedOwner, TurnOwner {
   readonly #deaths = new DeathsAlone()
   readonly #quarantined = new Set<string>()
 
-  constructor(parts: OwnerParts) {
+  constructor(parts: OwnerParts<B>) {
     const { clock, settings, log, metrics, engine, providers } = parts
     const { journal, queuedFacts } = parts.load
     const leaseMs = settings.slotLeaseSeconds * 1000

@@ -20,7 +20,7 @@ import type { ReadyPartitions } from "./ready-partitions.ts"
 export interface OwnershipParts {
   readonly engine: string
   readonly journal: Journal
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly partitions: ReadyPartitions
   readonly recovery: Recovery
   readonly wakeups: Wakeups
@@ -60,7 +60,7 @@ export class Ownership {
   }
 
   get count(): number {
-    return this.#parts.owner.owned.size
+    return this.#parts.partitionOwner.owned.size
   }
 
   /** Owns no partition although it should own one: it cannot take work yet. */
@@ -115,11 +115,11 @@ export class Ownership {
 
   /** Runs at once, also during an adjustment. */
   #dropLost({ partitions }: Heartbeat): void {
-    const { owner } = this.#parts
+    const { partitionOwner } = this.#parts
     for (const { partition, epoch } of partitions) {
-      const owned = owner.owned.get(partition)
+      const owned = partitionOwner.owned.get(partition)
       if (owned === undefined || epoch <= owned.epoch) continue
-      owner.fenced(partition)
+      partitionOwner.fenced(partition)
       this.#parts.partitions.remove(partition)
     }
   }
@@ -136,7 +136,7 @@ export class Ownership {
     this.#stopped = true
     await this.#adjusting
     for (const wake of this.#readyWaiters) wake()
-    await this.#give([...this.#parts.owner.owned.keys()])
+    await this.#give([...this.#parts.partitionOwner.owned.keys()])
     const { journal, engine } = this.#parts
     if (journal.capabilities.exclusive) return
     await journal.leave(engine)
@@ -145,7 +145,7 @@ export class Ownership {
   }
 
   async #adjust(heartbeat: Heartbeat): Promise<void> {
-    const { engine, owner } = this.#parts
+    const { engine, partitionOwner } = this.#parts
     const alive = this.#peers.alive(heartbeat.engines).add(engine)
     this.#parts.observer.followed(heartbeat.engines.some(peer => peer.follows && alive.has(peer.engine)))
     const sharers = heartbeat.engines.filter(peer => alive.has(peer.engine) && takesPartitions(peer.place))
@@ -154,7 +154,9 @@ export class Ownership {
     const others = sharers.map(peer => peer.engine)
     const share = this.#isLeaving ? 0 : fairShare(others, heartbeat.partitions)
     await this.#shed(this.count - this.#handingOver.size - share)
-    const free = heartbeat.partitions.filter(row => isFree(row, alive) && !owner.owned.has(row.partition))
+    const free = heartbeat.partitions.filter(
+      row => isFree(row, alive) && !partitionOwner.owned.has(row.partition),
+    )
     const room = share - this.count
     if (room > 0 && free.length > 0) await this.#take(free.slice(0, room))
     await this.#disown(heartbeat.partitions)
@@ -162,8 +164,8 @@ export class Ownership {
 
   /** Releases partitions that the store assigns to this engine but that it does not hold (a take-over that failed half way): no other engine would take them. */
   async #disown(rows: readonly PartitionRow[]): Promise<void> {
-    const { journal, engine, owner } = this.#parts
-    const held = rows.filter(row => row.owner === engine && !owner.owned.has(row.partition))
+    const { journal, engine, partitionOwner } = this.#parts
+    const held = rows.filter(row => row.owner === engine && !partitionOwner.owned.has(row.partition))
     if (held.length > 0) await journal.releasePartitions({ engine, held })
   }
 
@@ -172,14 +174,14 @@ export class Ownership {
    * idle. Other processes may send them jobs, or a job may run for hours: after `rebalanceMs` they are handed over busy.
    */
   async #shed(surplus: number): Promise<void> {
-    const { owner, partitions, rebalanceMs } = this.#parts
+    const { partitionOwner, partitions, rebalanceMs } = this.#parts
     if (surplus <= 0) {
       partitions.add([...partitions.leaving.keys()])
       return
     }
     const busy = new Set<number>()
-    for (const job of owner.jobs.values()) busy.add(job.partition)
-    for (const id of owner.broker.aborted()) busy.add(jobPartition(id))
+    for (const job of partitionOwner.jobs.values()) busy.add(job.partition)
+    for (const id of partitionOwner.broker.aborted()) busy.add(jobPartition(id))
     const idleFirst = [...partitions.ready].sort((a, b) => Number(busy.has(a)) - Number(busy.has(b)))
     partitions.leave(idleFirst.slice(0, Math.max(0, surplus - partitions.leaving.size)), performance.now())
     await this.#give([...partitions.leaving.keys()].filter(partition => !busy.has(partition)))
@@ -192,43 +194,45 @@ export class Ownership {
 
   /** Runs concurrently with everything else: handlers may take long to end. */
   async #handOver(partition: number): Promise<void> {
-    const { owner, journal, engine, partitions, drainMs, log } = this.#parts
-    const owned = owner.owned.get(partition)
+    const { partitionOwner, journal, engine, partitions, drainMs, log } = this.#parts
+    const owned = partitionOwner.owned.get(partition)
     partitions.remove(partition)
     if (owned === undefined) return
     this.#handingOver.add(partition)
     try {
-      await owner.handover.handOver(partition, drainMs)
+      await partitionOwner.handover.handOver(partition, drainMs)
       await journal.releasePartitions({ engine, held: [{ partition, epoch: owned.epoch }] })
       this.#parts.observer.released()
     } catch (error) {
       // Lost meanwhile, or the store is unavailable: the next heartbeat shows the owner.
       log.debug({ partition, error: String(error) }, "could not hand over a partition")
-      if (owner.owned.get(partition) === owned) owner.forget(partition)
+      if (partitionOwner.owned.get(partition) === owned) partitionOwner.forget(partition)
     } finally {
       this.#handingOver.delete(partition)
     }
   }
 
   async #take(rows: readonly PartitionRow[]): Promise<void> {
-    const { journal, engine, owner, recovery, wakeups, inbox, retention, sweep, partitions } = this.#parts
+    const { journal, engine, partitionOwner, recovery, wakeups, inbox, retention, sweep, partitions } =
+      this.#parts
     const taken = await journal.takePartitions({ engine, expected: rows })
     if (taken.length === 0) return
-    for (const { partition, epoch } of taken) owner.owned.set(partition, { epoch, nextSeq: firstSeq(epoch) })
+    for (const { partition, epoch } of taken)
+      partitionOwner.owned.set(partition, { epoch, nextSeq: firstSeq(epoch) })
     const added = taken.map(row => row.partition)
     let recoveredAt: number
     try {
       recoveredAt = await recovery.recover(added)
     } catch (error) {
       // A failed recovery leaves them half recovered: forget them, and take them again with the next heartbeat.
-      for (const partition of added) owner.forget(partition)
+      for (const partition of added) partitionOwner.forget(partition)
       throw error
     }
     const isFirst = partitions.ready.size === 0
-    const held = added.filter(partition => owner.owned.has(partition))
+    const held = added.filter(partition => partitionOwner.owned.has(partition))
     partitions.add(held)
     if (isFirst) this.#parts.observer.released()
-    owner.broker.remote?.partitionsTaken(held)
+    partitionOwner.broker.remote?.partitionsTaken(held)
     this.#announce()
     retention.partitionsAdded()
     this.#parts.rollUps.partitionsAdded()
@@ -236,23 +240,23 @@ export class Ownership {
     this.#parts.reasons.partitionsAdded()
     // Alarms first, because nothing repeats them; unread messages are found again with the next heartbeat.
     await wakeups.partitionsAdded(recoveredAt)
-    owner.queue.partitionsAdded(held)
+    partitionOwner.queue.partitionsAdded(held)
     const waiting = await journal.readMessages({ partitions: added, limit: 1000 })
     for (const partition of new Set(waiting.map(message => message.partition))) await inbox.read(partition)
   }
 
   async #give(partitions: readonly number[]): Promise<void> {
-    const { journal, engine, owner } = this.#parts
+    const { journal, engine, partitionOwner } = this.#parts
     const held: PartitionEpoch[] = []
     for (const partition of partitions) {
-      const owned = owner.owned.get(partition)
+      const owned = partitionOwner.owned.get(partition)
       if (owned === undefined) continue
       held.push({ partition, epoch: owned.epoch })
-      owner.owned.delete(partition)
+      partitionOwner.owned.delete(partition)
       this.#parts.partitions.remove(partition)
       this.#parts.observer.lost(partition)
     }
-    owner.broker.remote?.left(partitions)
+    partitionOwner.broker.remote?.left(partitions)
     if (held.length === 0) return
     await journal.releasePartitions({ engine, held })
     this.#parts.observer.released()

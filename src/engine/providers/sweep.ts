@@ -14,7 +14,7 @@ export interface ProviderSweepParts {
   readonly journal: Journal
   readonly clock: Clock
   readonly log: Log
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly partitions: ReadyPartitions
   readonly engine: Pick<OwnerEngine, "inboxChanged">
   readonly everyMs: number
@@ -42,7 +42,7 @@ export class ProviderSweep {
   }
 
   get #providers(): Providers {
-    return this.#parts.owner.external.providers
+    return this.#parts.partitionOwner.external.providers
   }
 
   start(): void {
@@ -71,8 +71,8 @@ export class ProviderSweep {
   }
 
   async #sweep(): Promise<void> {
-    const { journal, clock, owner, partitions, engine, leaseMs } = this.#parts
-    const { slots, leftSubmissions } = owner.external
+    const { journal, clock, partitionOwner, partitions, engine, leaseMs } = this.#parts
+    const { slots, leftSubmissions } = partitionOwner.external
     await journal.providers.renewSlots({ partitions: partitions.all(), at: clock.now(), leaseMs })
     for (const name of this.#providers.names()) await slots.grant(name)
     await this.#resendGrants()
@@ -86,9 +86,9 @@ export class ProviderSweep {
    * lease ended. A node that was notified without need ignores it, and one that needs no slot any more releases it.
    */
   async #resendGrants(): Promise<void> {
-    const { journal, clock, partitions, owner, engine, everyMs } = this.#parts
+    const { journal, clock, partitions, partitionOwner, engine, everyMs } = this.#parts
     const at = clock.now()
-    const isUsed = (slot: SlotKey) => owner.jobs.get(slot.jobId)?.running.has(taskKey(slot)) === true
+    const isUsed = (slot: SlotKey) => partitionOwner.jobs.get(slot.jobId)?.running.has(taskKey(slot)) === true
     const idle = await journal.providers.idleSlots({
       partitions: partitions.all(),
       grantedBefore: at - everyMs,
@@ -105,7 +105,7 @@ export class ProviderSweep {
   /** These providers have free slots. */
   freed(names: Iterable<string>): void {
     for (const name of names)
-      void this.#try("grant slots", () => this.#parts.owner.external.slots.grant(name))
+      void this.#try("grant slots", () => this.#parts.partitionOwner.external.slots.grant(name))
   }
 
   /** The operation is recorded: its webhook may have arrived before. */
@@ -147,13 +147,13 @@ export class ProviderSweep {
 
   async #cancel(cancel: DueCancel): Promise<void> {
     const { journal, clock, cancelTries, log } = this.#parts
-    const { providers, capacity } = this.#parts.owner.external
+    const { providers, capacity } = this.#parts.partitionOwner.external
     const { provider, externalId, jobId, node, item, tries, owner } = cancel
     const { rate = null, ratePerOwner = null } = providers.terms(provider) ?? {}
     const request = { provider, owner, rate, ratePerOwner }
     const later = await capacity.rate.tryPlace(request, MAX_WAIT_MS)
     if (later !== null) return
-    const id = (await this.#parts.owner.loader.read(jobId))?.plan.nodes[node]?.id ?? ""
+    const id = (await this.#parts.partitionOwner.loader.read(jobId))?.plan.nodes[node]?.id ?? ""
     const fault: Fault | null = await providers.cancel(
       { provider, externalId, jobId, nodeId: id },
       { signal: this.#abort.signal, place: () => capacity.rate.waitForPlace(request) },

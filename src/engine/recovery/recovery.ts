@@ -14,7 +14,7 @@ import { hasLostTasks } from "../partitions/handover.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
 
 export interface RecoveryParts extends LoadParts {
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly clock: Clock
   readonly log: Log
   /** Otherwise delayed jobs that are due stay rows, for another engine. */
@@ -31,15 +31,15 @@ export class Recovery {
 
   /** After take-over: everything that was in flight was lost with its process, and is continued here. Returns the time up to which due jobs were loaded. */
   recover(partitions: readonly number[]): Promise<number> {
-    return this.#parts.owner.loader.blockPartitions(partitions, this.#recoverAll(partitions))
+    return this.#parts.partitionOwner.loader.blockPartitions(partitions, this.#recoverAll(partitions))
   }
 
   async #recoverAll(partitions: readonly number[]): Promise<number> {
     failpoint("recover.before")
     const at = this.#parts.clock.now()
     await this.#eachDue({ partitions, at }, job => {
-      this.#parts.owner.recover(job)
-      this.#parts.owner.fireTimers(job)
+      this.#parts.partitionOwner.recover(job)
+      this.#parts.partitionOwner.fireTimers(job)
     })
     failpoint("recover.after")
     return at
@@ -48,24 +48,24 @@ export class Recovery {
   /** Wakes parked jobs that became due since `after`. Returns when the next one is due. */
   async wakeDue(query: { partitions: readonly number[]; after: DueJob; at: number }): Promise<number | null> {
     return this.#eachDue(query, job => {
-      if (hasLostTasks(job)) this.#parts.owner.recover(job)
-      this.#parts.owner.fireTimers(job)
+      if (hasLostTasks(job)) this.#parts.partitionOwner.recover(job)
+      this.#parts.partitionOwner.fireTimers(job)
     })
   }
 
   /** Loads jobs that waited as rows and dispatches them. Returns those that were in use and have left memory since. */
   async begin(ids: readonly string[], queue: Queue): Promise<readonly string[]> {
-    const { owner } = this.#parts
-    const epochs = new Map([...owner.owned].map(([partition, { epoch }]) => [partition, epoch]))
+    const { partitionOwner } = this.#parts
+    const epochs = new Map([...partitionOwner.owned].map(([partition, { epoch }]) => [partition, epoch]))
     const read = new Set<string>()
-    await owner.loader.blockDue(ids, absent => {
+    await partitionOwner.loader.blockDue(ids, absent => {
       for (const id of absent) read.add(id)
       return this.#wake(absent, { epochs, alarms: new Map() }, job => this.#dispatchQueued(job, queue))
     })
     const missed: string[] = []
     for (const id of ids) {
       if (read.has(id)) continue
-      const job = owner.jobs.get(id)
+      const job = partitionOwner.jobs.get(id)
       if (job === undefined) missed.push(id)
       else if (job.isQueued) this.#dispatchQueued(job, queue)
     }
@@ -74,23 +74,23 @@ export class Recovery {
 
   /** Dispatches a job that waited as a row. */
   #dispatchQueued(job: LiveJob, queue: Queue): void {
-    const { owner, clock } = this.#parts
+    const { partitionOwner, clock } = this.#parts
     if (!job.isQueued || job.state.paused !== null) {
-      owner.parkIfIdle(job)
+      partitionOwner.parkIfIdle(job)
       return
     }
     job.isQueued = false
     const now = clock.now()
     if (job.state.expiresAt !== null && job.state.expiresAt <= now) {
-      owner.fireTimers(job)
+      partitionOwner.fireTimers(job)
       return
     }
-    owner.queue.entered(job)
-    const { epoch } = owner.owned.get(job.partition)!
+    partitionOwner.queue.entered(job)
+    const { epoch } = partitionOwner.owned.get(job.partition)!
     if (job.seq < firstSeq(epoch) && queue.mayHaveBegun > 0) {
       queue.mayHaveBegun--
-      owner.recover(job)
-    } else for (const task of tasksInFlight(job.state, now)) owner.dispatch(job, task)
+      partitionOwner.recover(job)
+    } else for (const task of tasksInFlight(job.state, now)) partitionOwner.dispatch(job, task)
   }
 
   async #eachDue(
@@ -107,7 +107,7 @@ export class Recovery {
         limit: PAGE,
       })
       const alarms = new Map(due.jobs.map(({ id, wakeAt }) => [id, wakeAt]))
-      await this.#parts.owner.loader.blockDue([...alarms.keys()], ids =>
+      await this.#parts.partitionOwner.loader.blockDue([...alarms.keys()], ids =>
         this.#wake(ids, { epochs, alarms }, act),
       )
       after = due.jobs.at(-1)
@@ -116,7 +116,7 @@ export class Recovery {
   }
 
   #epoch(partition: number): number | undefined {
-    return this.#parts.owner.owned.get(partition)?.epoch
+    return this.#parts.partitionOwner.owned.get(partition)?.epoch
   }
 
   async #wake(
@@ -131,8 +131,8 @@ export class Recovery {
       const epoch = epochs.get(jobPartition(id))
       if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
       if (isDelayed(job.state) && !this.#parts.startsJobs) continue
-      this.#parts.owner.keep(job)
-      if (alarms.get(id) === QUARANTINED_AT) this.#parts.owner.releaseFromQuarantine(job)
+      this.#parts.partitionOwner.keep(job)
+      if (alarms.get(id) === QUARANTINED_AT) this.#parts.partitionOwner.releaseFromQuarantine(job)
       act(job)
     }
   }

@@ -143,10 +143,10 @@ export class Retention {
 
   /** `blocked`: jobs in memory are left out. */
   async #purge(jobIds: readonly string[], before: number, limit: number) {
-    const { journal, owner } = this.#parts
-    return owner.loader.blockFree(jobIds, async free => {
+    const { journal, partitionOwner } = this.#parts
+    return partitionOwner.loader.blockFree(jobIds, async free => {
       const fences = [...new Set(free.map(jobPartition))].flatMap(partition => {
-        const epoch = owner.owned.get(partition)?.epoch
+        const epoch = partitionOwner.owned.get(partition)?.epoch
         return epoch === undefined ? [] : [{ partition, epoch }]
       })
       const purged = fences.length === 0 ? 0 : await journal.purge({ fences, jobIds: free, before, limit })
@@ -259,7 +259,7 @@ export interface ArtifactSweeps {
 
 interface RetentionParts {
   readonly journal: Journal
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly partitions: Pick<ReadyPartitions, "all">
   readonly clock: Clock
   /** null or absent: this process has no content store. */

@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts"
 import { atTime, type Clock } from "../clock.ts"
 import type { ReadyPartitions } from "../partitions/ready-partitions.ts"
-import type { Schedules } from "../schedules/schedules.ts"
+import type { FiringSchedules } from "../schedules/schedules.ts"
 import type { Recovery } from "./recovery.ts"
 
 export interface WakeupsParts {
@@ -9,7 +9,7 @@ export interface WakeupsParts {
   readonly recovery: Recovery
   readonly partitions: Pick<ReadyPartitions, "all" | "owns">
   /** Schedules share the alarm. */
-  readonly schedules: Pick<Schedules, "alarm" | "partitionsAdded">
+  readonly schedules: Pick<FiringSchedules, "alarm" | "partitionsAdded">
   readonly log: Log
 }
 

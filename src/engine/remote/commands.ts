@@ -5,7 +5,7 @@ import { UmbraError } from "../../errors.ts"
 import type { Family } from "../children/family.ts"
 import type { Clock } from "../clock.ts"
 import type { Waiter } from "../commit/batch.ts"
-import type { Forks } from "../forks/forks.ts"
+import type { ForkPreparation } from "../forks/forks.ts"
 import { jobPartition } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -24,11 +24,11 @@ export type JobCommand = Extract<
 >
 
 export interface CommandsParts {
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly partitions: ReadyPartitions
   readonly remoteEngines: RemoteEngines
   readonly family: Family
-  readonly forks: Forks
+  readonly forks: ForkPreparation
   readonly clock: Clock
   readonly claimExecution: ClaimExecution
   readonly mustBeOpen: () => void
@@ -49,14 +49,14 @@ export class Commands {
   submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<Stored> {
     // One promise, resolved by the commit: an async function and its awaits would cost as much as the rest.
     return new Promise((resolve, reject) => {
-      const { owner, partitions, mustBeOpen } = this.#parts
+      const { partitionOwner, partitions, mustBeOpen } = this.#parts
       mustBeOpen()
       const partition = jobPartition(id)
       // The partition may have moved since the id was made.
       if (!partitions.owns(partition)) return resolve(this.#submitElsewhere(id, command, hurry))
       const { createdAt, job } = this.#submitHere(id, plan, command)
       const durable = () => resolve(new Stored(id, command, createdAt, job ?? "QUEUED"))
-      owner.committer.lane(partition).whenDurable({ partition, id }, { resolve: durable, reject })
+      partitionOwner.committer.lane(partition).whenDurable({ partition, id }, { resolve: durable, reject })
     })
   }
 
@@ -68,7 +68,7 @@ export class Commands {
 
   /** As `submit`, for one job of many: calls `ended` instead of returning a promise. */
   submitThen(id: string, plan: Plan, command: Submit, ended: Pick<Waiter, "resolve" | "reject">): void {
-    const { owner, partitions } = this.#parts
+    const { partitionOwner, partitions } = this.#parts
     const partition = jobPartition(id)
     if (!partitions.owns(partition)) {
       this.submit(id, plan, command).then(ended.resolve, ended.reject)
@@ -77,7 +77,7 @@ export class Commands {
     try {
       this.#parts.mustBeOpen()
       this.#submitHere(id, plan, command)
-      owner.committer.lane(partition).whenDurable({ partition, id }, ended)
+      partitionOwner.committer.lane(partition).whenDurable({ partition, id }, ended)
     } catch (error) {
       ended.reject(error)
     }
@@ -85,7 +85,7 @@ export class Commands {
 
   #submitHere(id: string, plan: Plan, command: Submit) {
     this.#mustBeAvailable()
-    return this.#parts.owner.submit(id, jobPartition(id), plan, command)
+    return this.#parts.partitionOwner.submit(id, jobPartition(id), plan, command)
   }
 
   /**
@@ -93,13 +93,13 @@ export class Commands {
    * and the answer is null. Its partition may have moved since the id was made; its current owner does the work.
    */
   async submitOnce(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
-    const { owner, partitions, remoteEngines, mustBeOpen } = this.#parts
+    const { partitionOwner, partitions, remoteEngines, mustBeOpen } = this.#parts
     mustBeOpen()
     if (!partitions.owns(jobPartition(id))) {
       const createdAt = await remoteEngines.submit(id, command)
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
-    const submitted = await owner.withJob(
+    const submitted = await partitionOwner.withJob(
       id,
       () => null,
       () => this.#submitHere(id, plan, command),
@@ -109,7 +109,7 @@ export class Commands {
 
   /** Submits a fork, as `submitOnce`. Throws E301 if its origin does not exist any more. */
   async submitFork(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
-    const { owner, partitions, remoteEngines, forks, mustBeOpen } = this.#parts
+    const { partitionOwner, partitions, remoteEngines, forks, mustBeOpen } = this.#parts
     mustBeOpen()
     if (!partitions.owns(jobPartition(id))) {
       const createdAt = await remoteEngines.submit(id, command)
@@ -118,12 +118,12 @@ export class Commands {
     const submit = async () => {
       this.#mustBeAvailable()
       const submitted = await forks.submit(id, plan, command, ({ command: whole, reused }) =>
-        owner.submit(id, jobPartition(id), plan, whole, reused),
+        partitionOwner.submit(id, jobPartition(id), plan, whole, reused),
       )
       if (submitted === null) throw refusalError("no_such_job", command.fork!.job_id)
       return submitted
     }
-    const submitted = await owner.withJob(id, () => null, submit)
+    const submitted = await partitionOwner.withJob(id, () => null, submit)
     return submitted && new Stored(id, command, submitted.createdAt, submitted.job ?? "QUEUED")
   }
 
@@ -137,14 +137,16 @@ export class Commands {
   }
 
   async #executeHere(jobId: string, command: JobCommand): Promise<Answer> {
-    const { owner, family, claimExecution } = this.#parts
+    const { partitionOwner, family, claimExecution } = this.#parts
     if (command.type === "delete") await family.hideChildren(jobId, command)
-    const answer = await owner.withJob(jobId, job => decide(job, command, owner, claimExecution))
+    const answer = await partitionOwner.withJob(jobId, job =>
+      decide(job, command, partitionOwner, claimExecution),
+    )
     return answer ?? { refused: "no_such_job" }
   }
 
   #mustBeAvailable(): void {
-    if (!this.#parts.owner.store.isAvailable)
+    if (!this.#parts.partitionOwner.store.isAvailable)
       throw new UmbraError(
         "E611",
         "The database is unavailable and the engine has paused; try again when the database is back.",
@@ -156,13 +158,13 @@ export class Commands {
 export async function decide(
   job: LiveJob,
   command: Command,
-  owner: PartitionOwner,
+  partitionOwner: PartitionOwner,
   claim: ClaimExecution,
 ): Promise<Answer> {
   const releasePlace = command.type === "retry" ? await placeForRetry(job, claim) : null
-  const decided = await owner.execute(
+  const decided = await partitionOwner.execute(
     job,
-    command.type === "pause" ? pauseCommand(job, command, owner) : command,
+    command.type === "pause" ? pauseCommand(job, command, partitionOwner) : command,
   )
   if (!("refused" in decided)) return { accepted: true }
   if (jobHasEnded(job.state.status)) await releasePlace?.()

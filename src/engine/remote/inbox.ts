@@ -8,7 +8,7 @@ import type { Journal, MessageRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { Family } from "../children/family.ts"
 import { partitionMoved } from "../commit/batch.ts"
-import type { Forks } from "../forks/forks.ts"
+import type { ForkPreparation } from "../forks/forks.ts"
 import { JobArtifacts } from "../owner/job-artifacts.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
@@ -21,11 +21,11 @@ export type Answer = { readonly accepted: true; readonly created_at?: number } |
 
 export interface InboxParts {
   readonly journal: Journal
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly plans: Plans
   readonly log: Log
   readonly family: Family
-  readonly forks: Forks
+  readonly forks: ForkPreparation
   readonly claimExecution: ClaimExecution
   readonly now: () => number
 }
@@ -69,7 +69,7 @@ export class Inbox {
   }
 
   #epoch(partition: number): number | undefined {
-    return this.#parts.owner.owned.get(partition)?.epoch
+    return this.#parts.partitionOwner.owned.get(partition)?.epoch
   }
 
   /** A message that was read under an earlier epoch may have been executed by another owner since. */
@@ -83,7 +83,7 @@ export class Inbox {
    * be executed twice.
    */
   async #executeAll(messages: readonly MessageRow[], epoch: number | undefined): Promise<void> {
-    this.#parts.owner.loader.prefetch(messages.map(({ jobId }) => jobId))
+    this.#parts.partitionOwner.loader.prefetch(messages.map(({ jobId }) => jobId))
     const byJob = new Map<string, MessageRow[]>()
     for (const message of messages) {
       const known = byJob.get(message.jobId)
@@ -105,7 +105,7 @@ export class Inbox {
       const command = messageCommand(message)
       const plan = command.type === "submit" ? await this.#parts.plans.ofCommand(command) : null
       if (command.type === "delete") await this.#parts.family.hideChildren(jobId, command)
-      await this.#parts.owner.withJob<void>(
+      await this.#parts.partitionOwner.withJob<void>(
         jobId,
         async job => {
           const checked = command.type === "external" ? await this.#withArtifacts(job, command) : command
@@ -121,7 +121,7 @@ export class Inbox {
       )
     } catch (error) {
       this.#answer(message, this.#unreadable(message, error))
-      await this.#parts.owner.committer.durable({ partition, id: jobId })
+      await this.#parts.partitionOwner.committer.durable({ partition, id: jobId })
     }
   }
 
@@ -133,20 +133,25 @@ export class Inbox {
   }
 
   #answer({ id, partition, jobId }: MessageRow, answer: Answer): void {
-    this.#parts.owner.committer.lane(partition).answer({ partition, jobId }, id, JSON.stringify(answer))
+    this.#parts.partitionOwner.committer
+      .lane(partition)
+      .answer({ partition, jobId }, id, JSON.stringify(answer))
   }
 
   async #decide(job: LiveJob, command: Command): Promise<Answer> {
-    const answer = await decide(job, command, this.#parts.owner, this.#parts.claimExecution).catch(error => {
-      if (isFull(error)) return { refused: "no_place" }
-      throw error
-    })
+    const answer = await decide(job, command, this.#parts.partitionOwner, this.#parts.claimExecution).catch(
+      error => {
+        if (isFull(error)) return { refused: "no_place" }
+        throw error
+      },
+    )
     if (command.type === "grant_slot" && "refused" in answer && !needsSlot(job.state, command)) {
       // Not before the end of the node is durable: the same append may move the slot to a submission whose outcome is unknown.
       // If it is lost, another owner has the job, and gets the message again.
-      await this.#parts.owner.durable(job)
+      await this.#parts.partitionOwner.durable(job)
       await this.#releaseSlot(job.id, command)
-      for (const provider of job.plan.providers) void this.#parts.owner.external.slots.grant(provider)
+      for (const provider of job.plan.providers)
+        void this.#parts.partitionOwner.external.slots.grant(provider)
     }
     return answer
   }
@@ -158,7 +163,7 @@ export class Inbox {
   ): Promise<Answer> {
     if (command.type === "grant_slot") await this.#releaseSlot(jobId, command)
     if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
-    const { createdAt } = this.#parts.owner.submit(jobId, partition, plan, command)
+    const { createdAt } = this.#parts.partitionOwner.submit(jobId, partition, plan, command)
     return { accepted: true, created_at: createdAt }
   }
 
@@ -169,11 +174,11 @@ export class Inbox {
     command: Submit,
     epoch: number | undefined,
   ): Promise<void> {
-    const { owner, forks } = this.#parts
+    const { partitionOwner, forks } = this.#parts
     const { jobId, partition } = message
     const submitted = await forks.submit(jobId, plan, command, ({ command: whole, reused }) => {
       this.#checkEpoch(partition, epoch)
-      const { createdAt } = owner.submit(jobId, partition, plan, whole, reused)
+      const { createdAt } = partitionOwner.submit(jobId, partition, plan, whole, reused)
       this.#answer(message, { accepted: true, created_at: createdAt })
       return true
     })

@@ -50,7 +50,7 @@ export interface FiredTick extends FireRow {
 
 export interface SchedulesParts {
   readonly journal: Journal
-  readonly owner: PartitionOwner
+  readonly partitionOwner: PartitionOwner
   readonly partitions: Pick<ReadyPartitions, "all" | "owns">
   readonly plans: Plans
   readonly clock: Clock
@@ -79,7 +79,7 @@ export interface SchedulesParts {
  *    decision has changed. Rows that were read under another epoch are not used.
  * 3. Users change rows in the store at any time. A decision does not overwrite the next time of a later revision.
  */
-export class Schedules {
+export class FiringSchedules {
   readonly #parts: SchedulesParts
   readonly #versions: Versions
   /** When the next tick fires, as far as this engine knows. */
@@ -110,7 +110,8 @@ export class Schedules {
   async stop(): Promise<void> {
     this.#isStopped = true
     await this.#unlisten?.()
-    if (this.#running !== null) await Promise.race([this.#running, this.#parts.owner.store.whenUnavailable()])
+    if (this.#running !== null)
+      await Promise.race([this.#running, this.#parts.partitionOwner.store.whenUnavailable()])
   }
 
   /** A schedule of this partition was stored by this process. A notification that is lost is repeated by the heartbeat. */
@@ -175,9 +176,9 @@ export class Schedules {
   }
 
   async #decidePage(): Promise<void> {
-    const { journal, partitions, owner, clock } = this.#parts
+    const { journal, partitions, partitionOwner, clock } = this.#parts
     const owned = partitions.all()
-    const epochs = new Map(owned.map(partition => [partition, owner.owned.get(partition)?.epoch]))
+    const epochs = new Map(owned.map(partition => [partition, partitionOwner.owned.get(partition)?.epoch]))
     const queued = await this.#queued.read(owned)
     const { schedules, nextAt } = await journal.schedules.due({
       partitions: owned,
@@ -213,17 +214,17 @@ export class Schedules {
   }
 
   async #runningJobs(rows: readonly Pick<ScheduleRow, "owner" | "lastJob">[]): Promise<ReadonlySet<string>> {
-    const { journal, owner } = this.#parts
+    const { journal, partitionOwner } = this.#parts
     const running = new Set<string>()
     const stored = new Map<string, string[]>()
-    for (const { owner: tenant, lastJob } of rows) {
+    for (const { owner, lastJob } of rows) {
       if (lastJob === null) continue
-      const live = owner.jobs.get(lastJob)
-      if (live === undefined) stored.set(tenant, [...(stored.get(tenant) ?? []), lastJob])
+      const live = partitionOwner.jobs.get(lastJob)
+      if (live === undefined) stored.set(owner, [...(stored.get(owner) ?? []), lastJob])
       else if (live.state.finishedAt === null) running.add(lastJob)
     }
-    for (const [tenant, known] of stored)
-      for (const id of await journal.unfinishedJobs({ owner: tenant, known, after: LAST_ID, limit: 1 }))
+    for (const [owner, known] of stored)
+      for (const id of await journal.unfinishedJobs({ owner, known, after: LAST_ID, limit: 1 }))
         running.add(id)
     return running
   }
@@ -232,7 +233,7 @@ export class Schedules {
     row: ScheduleRow,
     { epoch, isRunning }: { readonly epoch: number | undefined; readonly isRunning: boolean },
   ): Promise<void> {
-    const { owner, clock, log } = this.#parts
+    const { partitionOwner, clock, log } = this.#parts
     const now = clock.now()
     const { document, rules, decision } = this.#decision(row, { now, isRunning })
     // Its queued tick keeps waiting.
@@ -260,7 +261,7 @@ export class Schedules {
     }
     const { partition } = row
     await this.limits.admitted(row.owner, ticks, async count => {
-      const isOwned = epoch !== undefined && owner.owned.get(partition)?.epoch === epoch
+      const isOwned = epoch !== undefined && partitionOwner.owned.get(partition)?.epoch === epoch
       for (const { job } of ticks.slice(isOwned ? count : 0)) await job?.releasePlace?.()
       if (!isOwned) return
       const kept = cutAtLimit(row, decision, ticks, { count, now, isOver })
@@ -269,7 +270,7 @@ export class Schedules {
   }
 
   async #storeAll(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): Promise<void> {
-    const { owned } = this.#parts.owner
+    const { owned } = this.#parts.partitionOwner
     const epoch = owned.get(row.partition)?.epoch
     if (!(await this.#store(row, decision, ticks))) {
       if (owned.get(row.partition)?.epoch === epoch) await this.#storeRefused(row, decision, ticks)
@@ -281,10 +282,10 @@ export class Schedules {
 
   /** Everything of the decision is one append. False: the database rejects it, and nothing of it was stored. */
   async #store(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): Promise<boolean> {
-    const { owner, journal } = this.#parts
+    const { partitionOwner, journal } = this.#parts
     this.#record(row, decision, ticks)
     const [stored, ...started] = await Promise.allSettled([
-      owner.durable(row),
+      partitionOwner.durable(row),
       ...ticks.map(({ fire, job }) => (job === null ? null : this.#whenStarted(fire, job))),
     ])
     if (stored.status === "rejected" && isDataError(stored.reason)) return false
@@ -355,7 +356,7 @@ export class Schedules {
   }
 
   #record(row: ScheduleRow, decision: Decision, ticks: readonly PreparedTick[]): void {
-    const { owner } = this.#parts
+    const { partitionOwner } = this.#parts
     const { id, partition, revision } = row
     const { lastTick, nextAt, queuedTick } = decision
     const isStarted = ticks.some(({ fire }) => fire.tick === row.queuedTick && fire.outcome !== "queued")
@@ -364,10 +365,10 @@ export class Schedules {
       lastJob: ticks.findLast(({ job }) => job !== null)?.fire.jobId ?? null,
       startedTick: isStarted ? row.queuedTick : null,
     }
-    const lane = owner.committer.lane(partition)
+    const lane = partitionOwner.committer.lane(partition)
     lane.inOneCommit(() => {
       for (const { fire, job } of ticks)
-        if (job !== null) owner.submit(fire.jobId!, partition, job.plan, job.command)
+        if (job !== null) partitionOwner.submit(fire.jobId!, partition, job.plan, job.command)
       lane.recordTicks(
         change,
         ticks.map(({ fire }) => fire),
@@ -434,7 +435,7 @@ export class Schedules {
     { releasePlace }: PreparedJob,
   ): Promise<Omit<NewFire, "partition"> | null> {
     try {
-      await this.#parts.owner.durable({ partition, id: fire.jobId! })
+      await this.#parts.partitionOwner.durable({ partition, id: fire.jobId! })
       return null
     } catch (error) {
       if (!isDataError(error)) throw error

@@ -1,4 +1,4 @@
-import { decodeFigures, type JobFigures, jobFigures, needsFold } from "../../core/statistics/job-figures.ts"
+import { decodeMetrics, type JobMetrics, jobMetrics, needsFold } from "../../core/statistics/job-metrics.ts"
 import { JournalUnavailableError } from "../../journal/errors.ts"
 import type { FactOfJob } from "../../journal/port/statistics.ts"
 import type { Log } from "../../log.ts"
@@ -10,11 +10,11 @@ export interface End {
   readonly workflow: string
   readonly version: number
   readonly at: number
-  readonly figures: JobFigures
+  readonly metrics: JobMetrics
 }
 
 /**
- * The ends that a page of facts contains. The row of a job has the figures of its last end, with the seq of the fact. A job
+ * The ends that a page of facts contains. The row of a job has the metrics of its last end, with the seq of the fact. A job
  * that was retried may have ended before, one with many nodes has only a part of them, and one that ended in a release
  * before 0.2 has none: they are folded.
  */
@@ -25,23 +25,23 @@ export async function countPage(load: LoadParts, facts: readonly FactOfJob[], lo
     const { seq, at, stats, hasEnded } = fact
     if (stats === null ? hasEnded : needsFold(stats)) folded.set(fact.jobId, fact)
     else if (stats?.startsWith(`{"e":${seq},`) === true)
-      ends.push(buildEnd(fact, at, decodeFigures(stats).figures))
+      ends.push(buildEnd(fact, at, decodeMetrics(stats).metrics))
   }
   const [first, last] = [facts[0]?.seq ?? 0, facts.at(-1)?.seq ?? 0]
   for (const fact of folded.values())
-    for (const { seq, at, figures } of await foldEnds(load, fact.jobId, log))
-      if (seq >= first && seq <= last) ends.push(buildEnd(fact, at, figures))
+    for (const { seq, at, metrics } of await foldEnds(load, fact.jobId, log))
+      if (seq >= first && seq <= last) ends.push(buildEnd(fact, at, metrics))
   return ends
 }
 
-function buildEnd({ owner, workflow, version }: FactOfJob, at: number, figures: JobFigures): End {
-  return { owner: owner!, workflow: workflow!, version: version!, at, figures }
+function buildEnd({ owner, workflow, version }: FactOfJob, at: number, metrics: JobMetrics): End {
+  return { owner: owner!, workflow: workflow!, version: version!, at, metrics }
 }
 
 interface FoldedEnd {
   readonly seq: number
   readonly at: number
-  readonly figures: JobFigures
+  readonly metrics: JobMetrics
 }
 
 /** All ends of a job. One that cannot be read any more is not counted: it must not stop the others. */
@@ -52,7 +52,7 @@ async function foldEnds(load: LoadParts, jobId: string, log: Log): Promise<Folde
     let wasOpen = true
     await foldJob(load, rows, (state, seq) => {
       const isOpen = state.finishedAt === null
-      if (wasOpen && !isOpen) ends.push({ seq, at: state.finishedAt!, figures: jobFigures(state) })
+      if (wasOpen && !isOpen) ends.push({ seq, at: state.finishedAt!, metrics: jobMetrics(state) })
       wasOpen = isOpen
     })
   } catch (error) {

@@ -56,7 +56,7 @@ export class RollUps {
 
   /** Their last owners may have left ends that are not counted. */
   partitionsAdded(): void {
-    for (const [partition, { epoch }] of this.#parts.owner.owned) this.#uncounted(partition, epoch)
+    for (const [partition, { epoch }] of this.#parts.partitionOwner.owned) this.#uncounted(partition, epoch)
     this.#schedule(0)
   }
 
@@ -77,7 +77,7 @@ export class RollUps {
   /** null: the partition has moved since the batch was made. */
   #current(partition: number, epochs: ReadonlyMap<number, number>): Uncounted | null {
     const epoch = epochs.get(partition)
-    if (epoch === undefined || this.#parts.owner.owned.get(partition)?.epoch !== epoch) return null
+    if (epoch === undefined || this.#parts.partitionOwner.owned.get(partition)?.epoch !== epoch) return null
     return this.#uncounted(partition, epoch)
   }
 
@@ -127,7 +127,7 @@ export class RollUps {
 
   async #write(): Promise<void> {
     if (this.#unsettled !== null) await this.#settle(this.#unsettled)
-    const { owned } = this.#parts.owner
+    const { owned } = this.#parts.partitionOwner
     for (const [partition, { epoch }] of this.#partitions)
       if (owned.get(partition)?.epoch !== epoch) this.#partitions.delete(partition)
     await this.#catchUp()
@@ -240,7 +240,7 @@ export class RollUps {
 
   /** A partition has moved. An earlier send may have been stored, or never will be: the watermarks of the other partitions show which. */
   async #wasWritten({ taken }: Write): Promise<boolean> {
-    const { owned } = this.#parts.owner
+    const { owned } = this.#parts.partitionOwner
     const ours = taken.filter(({ partition, uncounted }) => owned.get(partition)?.epoch === uncounted.epoch)
     const found = await this.#store.watermarks(ours.map(({ partition }) => ({ partition, upTo: 0 })))
     return found.some(({ partition, seq }) =>
@@ -251,7 +251,7 @@ export class RollUps {
 
 export interface RollUpsParts {
   readonly load: LoadParts
-  readonly owner: Pick<PartitionOwner, "owned">
+  readonly partitionOwner: Pick<PartitionOwner, "owned">
   readonly clock: Clock
   readonly retentionSeconds: number | null
   readonly log: Log
@@ -300,7 +300,7 @@ class TotalsByKey {
   /** Most ends are of the same version and hour as the end before. */
   #latest: KeyTotals | null = null
 
-  add({ owner, workflow, version, at, figures }: End): void {
+  add({ owner, workflow, version, at, metrics }: End): void {
     const hour = Math.floor(at / HOUR_MS) * HOUR_MS
     const latest = this.#latest?.key
     const isSame =
@@ -309,7 +309,7 @@ class TotalsByKey {
       latest.workflow === workflow &&
       latest.owner === owner
     if (!isSame) this.#latest = this.#of({ owner, workflow, version, hour })
-    addJob(this.#latest!.totals, figures)
+    addJob(this.#latest!.totals, metrics)
   }
 
   merge(other: TotalsByKey): void {

@@ -4,7 +4,7 @@ import { definitionId, type ForkReason, type NodeDecision } from "../../definiti
 import type { HandlerCatalog } from "../../definition/handler.ts"
 import type { Plan, PlanNode } from "../../definition/plan.ts"
 import type { Work } from "../../turns.ts"
-import type { Percentiles, UsageFigures } from "../statistics.ts"
+import type { Percentiles, UsageSummary } from "../statistics.ts"
 import type { ForkConfirmation } from "./request.ts"
 
 /**
@@ -32,7 +32,7 @@ export type Quantiles = Pick<Percentiles, "p50" | "p90">
 
 /** By kind of usage. */
 export interface UsageExpectation {
-  readonly [key: string]: Pick<UsageFigures, "mean" | "p50" | "p90">
+  readonly [key: string]: Pick<UsageSummary, "mean" | "p50" | "p90">
 }
 
 export interface ForkPreview {

@@ -13,7 +13,7 @@ export interface StatisticsStore {
     partitions: readonly { readonly partition: number; readonly upTo: number }[],
   ): Promise<PartitionWatermark[]>
   /**
-   * Facts of a partition after seq `after` and up to `upTo`, in their order, at most `limit`, each with the figures in the
+   * Facts of a partition after seq `after` and up to `upTo`, in their order, at most `limit`, each with the metrics in the
    * row of its job.
    */
   factsOfJobs(query: {

@@ -4,12 +4,12 @@ import type * as port from "../port/journal.ts"
 import type { BegunOperation, LeftBehind } from "../port/providers.ts"
 import { itemColumn } from "../rows.ts"
 import { jobKeys } from "../values.ts"
-import { type Connection, freeText, json } from "./database.ts"
+import { freeText, json, type SqliteConnection } from "./database.ts"
 import { addDecidedFire, decideSchedule } from "./schedules/store.ts"
 
 /** `causes`: the names of the batch's messages (message-cause.ts); `marks`: its entries (marks.ts). */
 export function append(
-  connection: Connection,
+  connection: SqliteConnection,
   batch: port.Batch,
   causes: readonly string[],
   marks: readonly number[],
@@ -62,11 +62,11 @@ export function append(
   return { held, inserted }
 }
 
-function hold(connection: Connection, { held, by }: port.HeldRow): void {
+function hold(connection: SqliteConnection, { held, by }: port.HeldRow): void {
   connection.run("insert into held (held, by) values (?, ?) on conflict do nothing", freeText(held), by)
 }
 
-function insertDefinition(connection: Connection, row: port.NewDefinition): void {
+function insertDefinition(connection: SqliteConnection, row: port.NewDefinition): void {
   const { hash, rules, usedAt, definition } = row
   json(definition)
   connection.run(
@@ -80,7 +80,10 @@ function insertDefinition(connection: Connection, row: port.NewDefinition): void
 }
 
 /** The partitions whose epoch is still the expected one. */
-export function heldPartitions(connection: Connection, fences: readonly port.PartitionEpoch[]): Set<number> {
+export function heldPartitions(
+  connection: SqliteConnection,
+  fences: readonly port.PartitionEpoch[],
+): Set<number> {
   const held = new Set<number>()
   for (const { partition, epoch } of fences) {
     const row = connection.get<{ epoch: number }>("select epoch from partitions where id = ?", partition)
@@ -94,7 +97,7 @@ insert into journal (job_id, seq, at, partition, bytes, type, data) values (?, ?
 on conflict (job_id, seq) do nothing`
 
 /** 0: it already exists. */
-function insertFact(connection: Connection, fact: port.NewFact): number {
+function insertFact(connection: SqliteConnection, fact: port.NewFact): number {
   const { jobId, seq, at, partition, type, data } = fact
   return connection.run(INSERT_FACT, jobId, seq, at, partition, Buffer.byteLength(data), freeText(type), data)
 }
@@ -113,7 +116,7 @@ function columnName(key: string): string {
   return key.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 }
 
-function insertJob(connection: Connection, job: port.NewJob): void {
+function insertJob(connection: SqliteConnection, job: port.NewJob): void {
   for (const text of [job.owner, job.workflow, job.submittedBy ?? ""]) freeText(text)
   connection.run(INSERT_JOB, ...jobKeys.map(key => job[key] ?? null))
 }
@@ -123,7 +126,7 @@ const changes = `seq = ?1, status = ?2, updated_at = ?3, finished_at = ?4, wake_
 const CHANGE_JOB = `update jobs set ${changes} where id = ?10 and seq < ?1`
 const END_JOB = `update jobs set ${changes}, stats = ?11 where id = ?10 and seq < ?1`
 
-function changeJob(connection: Connection, job: port.JobChange): void {
+function changeJob(connection: SqliteConnection, job: port.JobChange): void {
   const { seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, labels, id, stats } = job
   const values = [seq, status, updatedAt, finishedAt, wakeAt, output, error, fingerprint, labels, id] as const
   if (stats == null) connection.run(CHANGE_JOB, ...values)
@@ -131,7 +134,7 @@ function changeJob(connection: Connection, job: port.JobChange): void {
 }
 
 /** Entries may be too many, never too few: those of a partition that is not held do no harm. */
-export function insertMarks(connection: Connection, marks: readonly number[]): void {
+export function insertMarks(connection: SqliteConnection, marks: readonly number[]): void {
   for (let at = 0; at < marks.length; at += 2)
     connection.run(
       "insert into job_marks (mark, place) values (?, ?) on conflict do nothing",
@@ -144,7 +147,7 @@ const INSERT_MESSAGE = `
 insert into inbox (partition, job_id, sent_at, cause, command) values (?, ?, ?, ?, ?)
 on conflict (cause) do nothing`
 
-export function insertMessage(connection: Connection, message: port.NewMessage, cause: string): void {
+export function insertMessage(connection: SqliteConnection, message: port.NewMessage, cause: string): void {
   const { partition, jobId, sentAt, command } = message
   connection.run(INSERT_MESSAGE, partition, jobId, sentAt, cause, command)
 }
@@ -160,7 +163,7 @@ set
   attempt = excluded.attempt, ended_at = excluded.ended_at, cancel_at = excluded.cancel_at,
   slot_until = excluded.slot_until`
 
-function beginOperation(connection: Connection, operation: BegunOperation): void {
+function beginOperation(connection: SqliteConnection, operation: BegunOperation): void {
   const { partition, provider, externalId, jobId, node, attempt, submittedAt, endedAt, cancelAt } = operation
   connection.run(
     BEGIN_OPERATION,
@@ -189,7 +192,7 @@ where job_id = ?1 and node = ?2 and item = ?3 and ended_at is null and unseen = 
  * The operation of a node ends with these facts, and its slot is released; without a node: all slots of the
  * job.
  */
-function leaveOperation(connection: Connection, left: LeftBehind): void {
+function leaveOperation(connection: SqliteConnection, left: LeftBehind): void {
   const { jobId, node, at, operation, slotUntil } = left
   if (node === null) {
     connection.run("delete from slots where job_id = ?", jobId)

@@ -27,7 +27,7 @@ interface Prepared {
   readonly names: readonly string[]
 }
 
-export class Connection {
+export class SqliteConnection {
   readonly database: Database
   /** Called after messages for these partitions were written; by default a no-op. */
   notify: (partitions: readonly number[]) => void = () => {}
@@ -160,9 +160,9 @@ function bind(names: readonly string[], values: Given): readonly Value[] {
 
 /** The common part of the stores on SQLite. */
 export class SqliteStore {
-  protected readonly connection: Connection
+  protected readonly connection: SqliteConnection
 
-  constructor(connection: Connection) {
+  constructor(connection: SqliteConnection) {
     this.connection = connection
   }
 

@@ -8,7 +8,7 @@ import { open, rename, rm, stat } from "node:fs/promises"
 import { dirname } from "node:path"
 import { UmbraError } from "../../errors.ts"
 import { syncFile, syncFolders } from "../../sync-folders.ts"
-import { Connection } from "./database.ts"
+import { SqliteConnection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { APPLICATION_ID, prepareSchema } from "./schema/schema.ts"
 
@@ -70,7 +70,7 @@ export async function createEmpty(file: string): Promise<void> {
  * name.
  */
 function fill(draft: string): void {
-  const connection = new Connection(openDatabase(":memory:"))
+  const connection = new SqliteConnection(openDatabase(":memory:"))
   try {
     // Only a database without tables accepts it.
     connection.database.exec("pragma auto_vacuum = incremental; pragma synchronous = off")

@@ -3,7 +3,7 @@ import type { PlacesQuery, ScannedJobs, ScanQuery } from "../list-jobs.ts"
 import { firstBucketId, firstPlaceAt, parseBucket, purgedMarks, WRITERS } from "../marks.ts"
 import type * as port from "../port/journal.ts"
 import { type ListedJob, listedJob } from "../rows.ts"
-import type { Connection } from "./database.ts"
+import type { SqliteConnection } from "./database.ts"
 
 /** A list leaves out larger outputs. */
 const LISTED_OUTPUT_BYTES = 32_768
@@ -17,7 +17,7 @@ export const LISTED_COLUMNS = `${JOB_COLUMNS},
   case when octet_length(output) <= ${LISTED_OUTPUT_BYTES} then output end as output,
   octet_length(output) > ${LISTED_OUTPUT_BYTES} as isLarge`
 
-export function listedPlaces(connection: Connection, query: PlacesQuery): number[] {
+export function listedPlaces(connection: SqliteConnection, query: PlacesQuery): number[] {
   const { marks, unfinishedOwners, before, limit } = query
   const entries = "select place from job_marks where mark = ? and place < ? order by place desc limit ?"
   const unfinished = `select id from jobs indexed by jobs_unfinished
@@ -35,7 +35,7 @@ export function listedPlaces(connection: Connection, query: PlacesQuery): number
   return found.sort((a, b) => b - a).slice(0, limit)
 }
 
-export function listedOwners(connection: Connection, limit: number): string[] {
+export function listedOwners(connection: SqliteConnection, limit: number): string[] {
   const owners: string[] = []
   const sql = "select min(owner) as owner from jobs where owner > ?"
   for (let owner: string | null = ""; owners.length < limit; owners.push(owner)) {
@@ -46,7 +46,10 @@ export function listedOwners(connection: Connection, limit: number): string[] {
 }
 
 /** Counting reads an index alone; then the jobs that were counted are compared with the filter. */
-export function scanJobs(connection: Connection, { filter, ranges, most, limit }: ScanQuery): ScannedJobs {
+export function scanJobs(
+  connection: SqliteConnection,
+  { filter, ranges, most, limit }: ScanQuery,
+): ScannedJobs {
   const values = { ...filter, labels: Object.entries(filter.labels ?? {}) }
   const range = `${filter.owner === undefined ? "" : "owner = @owner and "}id >= @low and id < @high`
   const counted = `select count(*) as read, min(id) as last
@@ -100,7 +103,7 @@ function jobConditions(filter: port.JobFilter): string[] {
 }
 
 export function purgeMarks(
-  connection: Connection,
+  connection: SqliteConnection,
   { partitions, before, after, limit }: Parameters<port.Journal["purgeMarks"]>[0],
 ): { readonly removed: number; readonly next: port.MarkEntry | null } {
   const read = connection.all<port.MarkEntry>(
@@ -118,7 +121,7 @@ export function purgeMarks(
   return purgedMarks(last && { ...last, removed: unused.length, read: read.length }, { before, limit })
 }
 
-function hasJobs(connection: Connection, bucket: number): boolean {
+function hasJobs(connection: SqliteConnection, bucket: number): boolean {
   const sql = "select 1 from jobs where id >= ? and id < ? limit 1"
   return connection.get(sql, firstBucketId(bucket), firstBucketId(bucket + 1)) !== undefined
 }

@@ -2,7 +2,7 @@
  * Maintenance of the file, between requests: moves the WAL into the file, and returns the space of removed
  * rows. A commit does neither, except when the WAL reaches its limit (open.ts).
  */
-import type { Connection } from "./database.ts"
+import type { SqliteConnection } from "./database.ts"
 
 /** Maintenance begins after this time without a request. */
 const IDLE_MS = 100
@@ -19,7 +19,7 @@ const RETURNED_PAGES = 512
 const RETURN_MS = 1_000
 
 export class Maintenance {
-  readonly #connection: Connection
+  readonly #connection: SqliteConnection
   #rows = 0
   #commits = 0
   #lastWrite = 0
@@ -29,7 +29,7 @@ export class Maintenance {
   #hasReturned = false
   #timer: NodeJS.Timeout | null = null
 
-  constructor(connection: Connection) {
+  constructor(connection: SqliteConnection) {
     this.#connection = connection
   }
 

@@ -6,7 +6,7 @@
  */
 import { JournalUnavailableError } from "../errors.ts"
 import type * as port from "../port/journal.ts"
-import { Connection } from "./database.ts"
+import { SqliteConnection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { classify } from "./errors.ts"
 import { createJournal, createStores, execute, type Stores } from "./ports.ts"
@@ -15,7 +15,7 @@ import { prepareSchema } from "./schema/schema.ts"
 /** Can be shared by several openings, as several processes share a database. */
 export interface MemoryStore {
   /** For tests that read or change the tables directly. */
-  readonly connection: Connection
+  readonly connection: SqliteConnection
   /** The synchronous methods. */
   readonly stores: Stores
   readonly partitions: number
@@ -24,7 +24,7 @@ export interface MemoryStore {
 }
 
 export function createMemoryStore({ partitions = 64 }: { readonly partitions?: number } = {}): MemoryStore {
-  const connection = new Connection(openDatabase(":memory:"))
+  const connection = new SqliteConnection(openDatabase(":memory:"))
   prepareSchema(connection, "memory", partitions)
   const listeners = new Set<(partition: number) => void>()
   connection.notify = changed => {

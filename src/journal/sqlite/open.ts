@@ -1,6 +1,6 @@
 /** Opens the file of an embedded database and maintains it. Runs in the thread of the database. */
 import { UmbraError } from "../../errors.ts"
-import { Connection } from "./database.ts"
+import { SqliteConnection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { checkFile, createFile, hasWal } from "./file.ts"
 import { checkBesideWal, prepareSchema, schemaVersion } from "./schema/schema.ts"
@@ -20,11 +20,11 @@ const WAL_PAGES = 16_384
 /** The page cache, in KB. The operating system caches the file anyway. */
 const CACHE_KB = 8_192
 
-export async function openFile(file: string, synchronous: Synchronous): Promise<Connection> {
+export async function openFile(file: string, synchronous: Synchronous): Promise<SqliteConnection> {
   await createFile(file)
   await checkFile(file)
   if (await hasWal(file)) checkBesideWal(file)
-  const connection = new Connection(openDatabase(file))
+  const connection = new SqliteConnection(openDatabase(file))
   try {
     const { database } = connection
     database.exec("pragma busy_timeout = 5000")
@@ -51,7 +51,7 @@ export async function openFile(file: string, synchronous: Synchronous): Promise<
  * SQLite returns the mode in use: a file system without shared memory, such as a network file system, keeps
  * the old one.
  */
-function useWal(connection: Connection, file: string): void {
+function useWal(connection: SqliteConnection, file: string): void {
   const mode = connection.database.prepare("pragma journal_mode = wal").get() as { journal_mode: string }
   if (mode.journal_mode === "wal") return
   throw new UmbraError(

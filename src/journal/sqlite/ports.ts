@@ -16,7 +16,7 @@ import type { ScheduleStore } from "../port/schedules.ts"
 import type { StatisticsStore } from "../port/statistics.ts"
 import { retryDefaults } from "../retry.ts"
 import { SqliteArtifacts } from "./artifacts/store.ts"
-import type { Connection } from "./database.ts"
+import type { SqliteConnection } from "./database.ts"
 import { SqliteFeed } from "./feed.ts"
 import { SqliteJournal } from "./journal.ts"
 import { SqliteLogs } from "./logs/store.ts"
@@ -45,7 +45,7 @@ export type StoreName = keyof typeof types
 
 export type Stores = { readonly [Name in StoreName]: InstanceType<(typeof types)[Name]> }
 
-export function createStores(connection: Connection): Stores {
+export function createStores(connection: SqliteConnection): Stores {
   const stores = Object.entries(types).map(([name, Type]) => [name, new Type(connection)])
   return Object.fromEntries(stores) as Stores
 }

@@ -1,14 +1,14 @@
 /** Retention of pipelines: `purgeLineage`, inside its transaction. */
 import { ABANDONED_MS } from "../pipeline-rules.ts"
 import type { MessageKey } from "../port/pipelines.ts"
-import type { Connection } from "./database.ts"
+import type { SqliteConnection } from "./database.ts"
 
 /**
  * Returns the number of removed rows. First the rows of removed jobs: all of them are removed, so this is the
  * cheapest part.
  */
 export function purgePipelines(
-  connection: Connection,
+  connection: SqliteConnection,
   { before, limit }: { readonly before: number; readonly limit: number },
 ): number {
   settleExecutions(connection, before)
@@ -25,7 +25,7 @@ export function purgePipelines(
 /**
  * Executions whose job has ended without a record of their own end; and claims whose job was never stored.
  */
-function settleExecutions(connection: Connection, before: number): void {
+function settleExecutions(connection: SqliteConnection, before: number): void {
   connection.run(
     `update executions
      set ended_at = (select j.finished_at from jobs as j where j.id = executions.job_id)
@@ -53,7 +53,7 @@ const ROWS_OF_EXECUTION = [
 )
 
 /** Removes the rows of executions whose job no longer exists; then the execution. */
-function removeOrphans(connection: Connection, limit: number): number {
+function removeOrphans(connection: SqliteConnection, limit: number): number {
   let removed = 0
   while (removed < limit) {
     const orphan = connection.get<{ readonly id: number }>(
@@ -67,7 +67,7 @@ function removeOrphans(connection: Connection, limit: number): number {
   return removed
 }
 
-function nextEnded(connection: Connection, before: number): number | undefined {
+function nextEnded(connection: SqliteConnection, before: number): number | undefined {
   const row = connection.get<{ readonly id: number }>(
     `select id from executions
      where ended_at is not null and is_trimmed = 0 and ended_at < ? order by ended_at, id limit 1`,
@@ -83,7 +83,7 @@ interface LineageKey extends MessageKey {
 }
 
 /** Removes lineage and its messages: a message that has lineage and is not parked was acknowledged. */
-function trim(connection: Connection, execution: number, limit: number): number {
+function trim(connection: SqliteConnection, execution: number, limit: number): number {
   // A message may be removed with each row of lineage.
   const page = Math.max(1, Math.floor(limit / 2))
   const sql = `select route, seq, attempt, commit_number, place from pipeline_lineage
@@ -103,7 +103,11 @@ function trim(connection: Connection, execution: number, limit: number): number 
   return removed
 }
 
-function removeAcknowledged(connection: Connection, execution: number, { route, seq }: MessageKey): number {
+function removeAcknowledged(
+  connection: SqliteConnection,
+  execution: number,
+  { route, seq }: MessageKey,
+): number {
   const sql = `delete from pipeline_messages
    where execution = ?1 and route = ?2 and seq = ?3
      and not exists (select 1 from pipeline_parked where execution = ?1 and route = ?2 and seq = ?3)`

@@ -1,14 +1,14 @@
 /** Retention of jobs: `purge` and `purgeFacts`, inside a transaction of the caller. */
 import type * as port from "../port/journal.ts"
 import { heldPartitions } from "./append.ts"
-import { type Connection, list } from "./database.ts"
+import { list, type SqliteConnection } from "./database.ts"
 
 /**
  * A job with facts beyond the limit becomes an orphan, and the jobs after it stay. A pipeline may have millions of rows: they are only marked, and
  * `purgeLineage` removes them in pages; so are the jobs whose log rows `logs.purgeRows` removes.
  */
 export function purge(
-  connection: Connection,
+  connection: SqliteConnection,
   { fences, jobIds, before, limit }: Parameters<port.Journal["purge"]>[0],
 ): number {
   const held = heldPartitions(connection, fences)
@@ -48,7 +48,7 @@ export function purge(
   return purged
 }
 
-export function purgeFacts(connection: Connection, limit: number): number {
+export function purgeFacts(connection: SqliteConnection, limit: number): number {
   let removed = 0
   while (removed < limit) {
     const orphan = connection.get<Orphan>("select job_id as jobId, seq from journal_orphans limit 1")
@@ -65,7 +65,7 @@ interface Orphan {
   readonly seq: number
 }
 
-function removeFacts(connection: Connection, { jobId, seq }: Orphan, limit: number): number {
+function removeFacts(connection: SqliteConnection, { jobId, seq }: Orphan, limit: number): number {
   const sql = `delete from journal
    where job_id = ?1 and seq in (select seq from journal where job_id = ?1 and seq <= ?2 order by seq limit ?3)`
   return connection.run(sql, jobId, seq, limit)

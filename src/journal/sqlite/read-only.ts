@@ -11,7 +11,7 @@ import { syncFile, syncFolders } from "../../sync-folders.ts"
 import { refuseOtherMachine } from "../folder-lock.ts"
 import { DATABASE_FILE } from "../location.ts"
 import type { Journal } from "../port/journal.ts"
-import { Connection } from "./database.ts"
+import { SqliteConnection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { classify, isDamage } from "./errors.ts"
 import { checkFile, createEmpty } from "./file.ts"
@@ -60,8 +60,8 @@ export async function openReadOnly(path: string): Promise<ReadOnlyFolder> {
   }
 }
 
-function openConnection(file: string): Connection {
-  const connection = new Connection(openDatabase(file, { readOnly: true }))
+function openConnection(file: string): SqliteConnection {
+  const connection = new SqliteConnection(openDatabase(file, { readOnly: true }))
   try {
     connection.database.exec("pragma busy_timeout = 5000; pragma mmap_size = 0")
     mustBeCurrent(connection, file)
@@ -72,7 +72,7 @@ function openConnection(file: string): Connection {
   }
 }
 
-function integrityProblems(connection: Connection): string[] {
+function integrityProblems(connection: SqliteConnection): string[] {
   const lines: string[] = []
   try {
     const rows = connection.prepare(`pragma integrity_check(${MAX_PROBLEMS})`).statement.iterate()
@@ -86,7 +86,7 @@ function integrityProblems(connection: Connection): string[] {
 }
 
 /** Under its name the copy is complete and on the disk; an existing file is never replaced. */
-async function backUp(connection: Connection, target: string, label: string): Promise<number> {
+async function backUp(connection: SqliteConnection, target: string, label: string): Promise<number> {
   if (existsSync(target)) throw isThere(target)
   const draft = `${target}.${process.pid}.partial`
   try {

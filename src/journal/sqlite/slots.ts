@@ -9,7 +9,7 @@
 import type { Notice } from "../port/journal.ts"
 import type { SlotKey, SlotRequest, SlotTerms } from "../port/providers.ts"
 import { keyed, type StoredSlot, slotName, slotRow } from "../rows.ts"
-import type { Connection } from "./database.ts"
+import type { SqliteConnection } from "./database.ts"
 
 const IS_SLOT = "provider = @provider and job_id = @job_id and node = @node and item = @item"
 
@@ -27,7 +27,11 @@ export interface GrantedSlot extends SlotKey {
 }
 
 /** An existing request stays unchanged, held or waiting; one whose lease has ended waits again. */
-export function askForSlot(connection: Connection, { provider, at }: SlotTerms, request: SlotRequest): void {
+export function askForSlot(
+  connection: SqliteConnection,
+  { provider, at }: SlotTerms,
+  request: SlotRequest,
+): void {
   const known = connection.get<{ readonly heldUntil: number | null }>(
     `select held_until as heldUntil from slots where ${IS_SLOT}`,
     { ...keyed(request), provider },
@@ -38,7 +42,7 @@ export function askForSlot(connection: Connection, { provider, at }: SlotTerms, 
 
 /** Queues the request at the end of its owner's line, with a new id; replaces its existing row. */
 function enqueue(
-  connection: Connection,
+  connection: SqliteConnection,
   slot: SlotRequest & { readonly provider: string; readonly askedAt: number },
 ): void {
   connection.run(
@@ -48,7 +52,7 @@ function enqueue(
   )
 }
 
-export function isHeld(connection: Connection, { provider, at }: SlotTerms, slot: SlotKey): boolean {
+export function isHeld(connection: SqliteConnection, { provider, at }: SlotTerms, slot: SlotKey): boolean {
   const sql = `select 1 from slots where ${IS_SLOT} and held_until > @at`
   return connection.get(sql, { ...keyed(slot), provider, at }) !== undefined
 }
@@ -58,7 +62,7 @@ export function isHeld(connection: Connection, { provider, at }: SlotTerms, slot
  * message.
  */
 export function grantSlots(
-  connection: Connection,
+  connection: SqliteConnection,
   terms: SlotTerms,
   askers: readonly SlotKey[],
 ): GrantedSlot[] {
@@ -88,7 +92,7 @@ export function grantSlots(
 
 /** A message to the owner of a job's partition. There is only one with the same cause. */
 export function sendNotice(
-  connection: Connection,
+  connection: SqliteConnection,
   to: KeyRow & { readonly partition: number },
   notice: {
     readonly sentAt: number
@@ -113,7 +117,7 @@ interface OwnerCount {
 /**
  * Includes the slots of operations of ended jobs, while they are being cancelled or their outcome is unknown.
  */
-function heldByOwner(connection: Connection, provider: string, at: number): Map<string, number> {
+function heldByOwner(connection: SqliteConnection, provider: string, at: number): Map<string, number> {
   const sql = `select owner, count(*) as count
    from (
      select owner from slots where provider = ? and held_until > ?
@@ -151,7 +155,7 @@ interface WaitingOwner {
  * granted.
  */
 function nextInLine(
-  connection: Connection,
+  connection: SqliteConnection,
   { provider, limitPerOwner }: SlotTerms,
   held: ReadonlyMap<string, number>,
   free: number,
@@ -175,7 +179,7 @@ function nextInLine(
  * A lease that has ended is removed if its operation continues; otherwise its node may still need it, and the
  * request waits again.
  */
-function endLeases(connection: Connection, provider: string, at: number): void {
+function endLeases(connection: SqliteConnection, provider: string, at: number): void {
   const sql = `select s.id, s.job_id as jobId, s.node, s.item, s.partition, s.owner, s.asked_at as askedAt,
      ${HAS_OPERATION} as isRunning
    from slots as s
@@ -194,7 +198,7 @@ export const HAS_OPERATION = `exists (
   where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null and o.unseen = 0
 )`
 
-function lastTurn(connection: Connection, provider: string): number {
+function lastTurn(connection: SqliteConnection, provider: string): number {
   const row = connection.get<{ readonly turn: number }>(
     "select coalesce(max(turn), 0) as turn from slot_turns where provider = ?",
     provider,
@@ -204,7 +208,7 @@ function lastTurn(connection: Connection, provider: string): number {
 
 /** From 1, in the order of the grants; null: it does not wait. */
 export function slotPosition(
-  connection: Connection,
+  connection: SqliteConnection,
   slot: SlotKey & { readonly provider: string },
 ): number | null {
   const { provider } = slot

@@ -89,7 +89,7 @@ export class PipelineRun {
   readonly #progress: PipelineProgress
   readonly #routes: readonly RouteRun[]
   readonly #commits: GroupCommit
-  readonly #flow: Flow
+  readonly #backpressure: Backpressure
   readonly #suspects = new Suspects({
     announce: () => this.#commits.schedule(),
     inHand: () => this.#routes.reduce((sum, { inHand }) => sum + inHand, 0),
@@ -114,7 +114,7 @@ export class PipelineRun {
       execution.progress === null ? newProgress(plan.routes.length) : decodeProgress(execution.progress)
     // The job was retried: the messages that failed it are tried again.
     for (const route of this.#progress.routes) route.fatal = 0
-    this.#flow = new Flow(plan, this.#progress)
+    this.#backpressure = new Backpressure(plan, this.#progress)
     const { signal } = this.#abort
     const context: ExecutionContext = {
       ...parts.context,
@@ -253,7 +253,7 @@ export class PipelineRun {
 
   #mayBegin(position: number): boolean {
     if (this.#isHalted || this.#commits.fault !== null || this.#commits.isFull) return false
-    return this.#flow.hasRoomBehind(position)
+    return this.#backpressure.hasRoomBehind(position)
   }
 
   #ended(ending: Ending | null): void {
@@ -359,8 +359,8 @@ export class PipelineRun {
 
 const byRoute = (messages: readonly MessageRow[]) => groupBy(messages, ({ route }) => route)
 
-/** The flow of messages between routes: which route waits for which. */
-class Flow {
+/** Which route waits for which: a message begins only while the queues behind its route have room. */
+class Backpressure {
   readonly #plan: PipelinePlan
   readonly #progress: PipelineProgress
   readonly #behind: readonly (readonly number[])[]

@@ -9,7 +9,7 @@ const percentiles = eg(
 )
 
 const percentile = z.number().nullable()
-const usageFigures = z.object({
+const usageSummary = z.object({
   total: z.number(),
   mean: z.number().describe("Per job, or per run of the node, however it ended."),
   p50: percentile.describe("Of those that completed and reported it, within 5 %. null: no data."),
@@ -27,7 +27,7 @@ const common = {
     .array(z.object({ code: eg(z.string(), "E405"), count: eg(int, 12) }))
     .describe("Failures by code, the most frequent first."),
   usage: eg(
-    z.record(z.string(), usageFigures).nullable(),
+    z.record(z.string(), usageSummary).nullable(),
     { tokens: { total: 120000, mean: 100, p50: 94.5, p90: 164, p95: 180, p99: 256 } },
     "By kind of usage; null: none was reported.",
   ),

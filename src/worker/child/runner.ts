@@ -37,6 +37,8 @@ export class ChildRunner implements Runner {
   /** All names that a process has had: nodes of a handler that is gone wait until it is back. */
   readonly #names = new Set<string>()
   readonly #processes = new Set<HandlerProcess>()
+  /** Called when an attempt or a process has ended. */
+  readonly #endListeners = new Set<() => void>()
   #current: HandlerProcess | null = null
   #nextId = 0
   #isClosed = false
@@ -143,6 +145,7 @@ export class ChildRunner implements Runner {
 
   #end(attempt: Attempt, report: () => void): void {
     this.#attempts.delete(attempt.id)
+    for (const listener of this.#endListeners) listener()
     report()
   }
 
@@ -152,26 +155,42 @@ export class ChildRunner implements Runner {
 
   /** Attempts whose handler the new process does not have end in the old one. */
   async #retire(old: HandlerProcess): Promise<number> {
-    await quiet(() => this.#of(old).length === 0, DRAIN_MS)
+    await this.#untilEnd(() => this.#of(old).length === 0, DRAIN_MS)
     const moving = this.#of(old).filter(({ task }) => this.#current?.handlers.has(task.handler))
     for (const attempt of moving) {
       attempt.isMoving = true
       old.send({ type: "abort", id: attempt.id, reason: "The code of the handler has changed." })
     }
-    await quiet(() => this.#of(old).every(({ isMoving }) => !isMoving), CLEAN_UP_MS)
-    // Without a bound: these have no other process.
-    if (this.#of(old).every(({ isMoving }) => isMoving)) await old.kill()
-    else {
-      await quiet(() => this.#of(old).length === 0 || !old.isAlive, Number.POSITIVE_INFINITY)
-      await old.kill()
-    }
+    await this.#untilEnd(() => this.#of(old).every(({ isMoving }) => !isMoving), CLEAN_UP_MS)
+    // Without a bound: attempts that do not move have no other process.
+    if (!this.#of(old).every(({ isMoving }) => isMoving))
+      await this.#untilEnd(() => this.#of(old).length === 0 || !old.isAlive)
+    await old.kill()
     return moving.length
+  }
+
+  /** Resolves when the condition holds, at the latest after `ms`. Only the end of an attempt or of a process can change it. */
+  async #untilEnd(condition: () => boolean, ms?: number): Promise<void> {
+    if (condition()) return
+    await new Promise<void>(resolve => {
+      const end = () => {
+        clearTimeout(timer)
+        this.#endListeners.delete(check)
+        resolve()
+      }
+      const check = () => {
+        if (condition()) end()
+      }
+      const timer = ms === undefined ? undefined : setTimeout(end, ms)
+      this.#endListeners.add(check)
+    })
   }
 
   #lost(process: HandlerProcess, how: string): void {
     this.#processes.delete(process)
     const wasCurrent = this.#current === process
     if (wasCurrent) this.#current = null
+    for (const listener of this.#endListeners) listener()
     const message = `The process that ran the handler ended: ${how}.`
     const fault = { code: "E415", message, retryable: true }
     for (const attempt of this.#of(process)) {
@@ -183,10 +202,4 @@ export class ChildRunner implements Runner {
       })
     }
   }
-}
-
-/** Resolves when the condition holds, at the latest after `ms`. */
-async function quiet(condition: () => boolean, ms: number): Promise<void> {
-  const until = performance.now() + ms
-  while (!condition() && performance.now() < until) await new Promise(resolve => setTimeout(resolve, 20))
 }

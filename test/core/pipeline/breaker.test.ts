@@ -28,7 +28,7 @@ describe("a circuit breaker", () => {
     expect(breaker.state(0)).toBe("closed")
   })
 
-  it("forgets what is older than its window", () => {
+  it("drops calls that are older than its window", () => {
     const breaker = new Breaker(policy)
     for (let i = 0; i < 9; i++) call(breaker, true, 0)
     for (let i = 0; i < 9; i++) expect(call(breaker, true, 40_000)).toBeNull()
@@ -65,7 +65,7 @@ describe("a circuit breaker", () => {
     expect(breaker.state(15_000)).toBe("half_open")
   })
 
-  it("a trial that was not made gives its place back; one of which nothing is heard is not waited for", () => {
+  it("a trial that was not made returns its place; one without a result is not waited for", () => {
     const breaker = opened()
     const trials = Array.from({ length: 3 }, () => breaker.begin(15_000))
     breaker.forget(trials[0]!)
@@ -100,7 +100,7 @@ describe("a circuit breaker", () => {
 })
 
 describe("the window of a circuit breaker", () => {
-  it("forgets calls part by part, not all at once", () => {
+  it("drops calls part by part, not all at once", () => {
     const breaker = new Breaker(policy)
     for (let second = 0; second < 30; second += 3) call(breaker, false, second * 1000)
     // Ten calls, one in each part of the window. Each that fails now takes the place of an old one that did not.
@@ -109,7 +109,7 @@ describe("the window of a circuit breaker", () => {
     expect(call(breaker, true, 42_000)).toBe("open")
   })
 
-  it("forgets failures as it forgets calls", () => {
+  it("drops failures as it drops calls", () => {
     const breaker = new Breaker(policy)
     for (let part = 0; part < 10; part++) call(breaker, part < 4, part * 3000)
     for (let part = 10; part < 14; part++) call(breaker, false, part * 3000)

@@ -19,7 +19,7 @@ describe("adaptive concurrency", () => {
   })
 
   it.each([2, 5, 20])(
-    "settles where messages take about twice as long as with few in hand: a service of %i",
+    "settles where messages take about twice as long as with few in flight: a service of %i",
     capacity => {
       const concurrency = new Concurrency({ ...bounds, max: 256 })
       for (let i = 0; i < 20; i++) {
@@ -40,7 +40,7 @@ describe("adaptive concurrency", () => {
     expect(concurrency.limit).toBeGreaterThan(before / 2)
   })
 
-  it("comes to believe what is slow for good, not only under load", () => {
+  it("adapts to a service that is slow permanently, not only under load", () => {
     const concurrency = new Concurrency(bounds)
     for (let i = 0; i < 5000; i++) concurrency.ended(10, concurrency.limit)
     for (let i = 0; i < 50_000; i++) concurrency.ended(100, concurrency.limit)
@@ -62,7 +62,7 @@ describe("adaptive concurrency", () => {
     expect(concurrency.limit).toBe(4)
   })
 
-  it("is the route's own figure where it is not adaptive", () => {
+  it("is the route's own value where it is not adaptive", () => {
     const concurrency = new Concurrency({ ...bounds, adaptive: false })
     expect(concurrency.limit).toBe(64)
     concurrency.overloaded()

@@ -4,12 +4,12 @@ import { readGraph } from "../../../src/core/compiled-graph.ts"
 import { criticalPath } from "../../../src/core/statistics/critical-path.ts"
 import { Histogram } from "../../../src/core/statistics/histogram.ts"
 import {
-  decodeFigures,
-  encodeFigures,
-  type JobFigures,
-  type NodeFigures,
+  decodeMetrics,
+  encodeMetrics,
+  type JobMetrics,
+  type NodeMetrics,
   needsFold,
-} from "../../../src/core/statistics/job-figures.ts"
+} from "../../../src/core/statistics/job-metrics.ts"
 import {
   addJob,
   addStored,
@@ -119,7 +119,7 @@ const usage = fc.option(
   ),
 )
 const code = fc.constantFrom("E401", "E404", 'my "code"', "\u0001")
-const node: fc.Arbitrary<NodeFigures> = fc
+const node: fc.Arbitrary<NodeMetrics> = fc
   .record({
     node: fc.constantFrom("a", "b", "c-d_e"),
     outcome: fc.constantFrom("completed" as const, "failed" as const, "cancelled" as const),
@@ -131,7 +131,7 @@ const node: fc.Arbitrary<NodeFigures> = fc
     usage,
   })
   .map(({ code, ...rest }) => ({ ...rest, code: rest.outcome === "failed" ? code : null }))
-const figures: fc.Arbitrary<JobFigures> = fc.record({
+const metrics: fc.Arbitrary<JobMetrics> = fc.record({
   status: fc.constantFrom("COMPLETED" as const, "FAILED" as const, "CANCELLED" as const, "EXPIRED" as const),
   code: fc.option(code),
   durationMs: duration,
@@ -150,12 +150,12 @@ const figures: fc.Arbitrary<JobFigures> = fc.record({
       .map(nodes => totalsOf([{ ...plain, nodes }]).get("a") ?? null),
   ),
 })
-const plain: JobFigures = {
+const plain: JobMetrics = {
   ...{ status: "COMPLETED", code: null, durationMs: 1, queuedMs: null, usage: null, retries: 0 },
   ...{ plain: [], nodes: [], rest: null },
 }
 
-function totalsOf(jobs: readonly JobFigures[]): Map<string, Totals> {
+function totalsOf(jobs: readonly JobMetrics[]): Map<string, Totals> {
   const totals = new Map<string, Totals>()
   for (const job of jobs) addJob(totals, job)
   return totals
@@ -170,10 +170,10 @@ const comparable = (totals: ReadonlyMap<string, Totals>) =>
     })
     .sort(([a], [b]) => (String(a) < String(b) ? -1 : 1))
 
-describe("figures and totals", () => {
+describe("metrics and totals", () => {
   it("of many roll-ups, a line each, are the totals of all their jobs", () => {
     fc.assert(
-      fc.property(fc.array(fc.array(figures, { maxLength: 5 }), { maxLength: 5 }), groups => {
+      fc.property(fc.array(fc.array(metrics, { maxLength: 5 }), { maxLength: 5 }), groups => {
         const texts = groups.map(jobs => encodeTotals(totalsOf(jobs).get("a") ?? newTotals()))
         const sum = newTotals()
         addStored(sum, texts.join("\n"))
@@ -202,7 +202,7 @@ describe("figures and totals", () => {
   })
 
   it("have histograms of usage, of what completed, beside sums that are stored without", () => {
-    const used = (outcome: NodeFigures["outcome"], usage: NodeFigures["usage"]): JobFigures => ({
+    const used = (outcome: NodeMetrics["outcome"], usage: NodeMetrics["usage"]): JobMetrics => ({
       ...plain,
       nodes: [{ node: "a", outcome, code: null, durationMs: 1, queuedMs: 1, attempts: 1, losses: 0, usage }],
     })
@@ -253,12 +253,12 @@ describe("figures and totals", () => {
 
   it("of a job are read as they were written", () => {
     fc.assert(
-      fc.property(figures, fc.nat(2 ** 31), (given, seq) => {
-        const text = encodeFigures(given, seq)
+      fc.property(metrics, fc.nat(2 ** 31), (given, seq) => {
+        const text = encodeMetrics(given, seq)
         expect(text.startsWith(`{"e":${seq},`)).toBe(true)
         expect(needsFold(text)).toBe(given.retries > 0 || given.rest !== null)
         if (given.rest !== null) return
-        const { seq: read, figures: found } = decodeFigures(text)
+        const { seq: read, metrics: found } = decodeMetrics(text)
         expect(read).toBe(seq)
         expect(comparable(totalsOf([found]))).toEqual(comparable(totalsOf([given])))
         expect({ ...found, rest: null }).toEqual({ ...given, rest: null })
@@ -269,15 +269,15 @@ describe("figures and totals", () => {
 
   it("of a job with many nodes are short, and must be folded", () => {
     const nodes = Array.from({ length: 33 }, (_, n) => [`node${n}`, n, 0]).flat()
-    expect(needsFold(encodeFigures({ ...plain, plain: nodes.slice(3) }, 1))).toBe(false)
-    const text = encodeFigures({ ...plain, plain: nodes }, 1)
+    expect(needsFold(encodeMetrics({ ...plain, plain: nodes.slice(3) }, 1))).toBe(false)
+    const text = encodeMetrics({ ...plain, plain: nodes }, 1)
     expect(needsFold(text)).toBe(true)
     expect(text.length).toBeLessThan(50)
   })
 
   it("of a union are the sums of the totals, also as stored", () => {
     fc.assert(
-      fc.property(fc.array(figures), fc.array(figures), (first, second) => {
+      fc.property(fc.array(metrics), fc.array(metrics), (first, second) => {
         const sum = new Map(
           [...totalsOf(first)].map(([name, each]) => [name, decodeTotals(encodeTotals(each))]),
         )

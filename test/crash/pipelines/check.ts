@@ -16,7 +16,7 @@ import type {
 } from "../../../src/journal/port/pipelines.ts"
 import { forestProblems } from "../../pipeline/forest.ts"
 import { readAcknowledged } from "../check.ts"
-import { foretell, type PipelineShape, type PipelineWorkload } from "./workload.ts"
+import { expectedTotals, type PipelineShape, type PipelineWorkload } from "./workload.ts"
 
 export interface PipelineVerdict {
   readonly jobs: number
@@ -98,7 +98,7 @@ const routeNames = ({ definition }: PipelineShape) =>
 function judgeContent(content: Content, shape: PipelineShape): string[] {
   const { progress, messages, letters, lineage } = content
   const violations = forestProblems(messages, lineage, letters)
-  const expected = foretell(shape)
+  const expected = expectedTotals(shape)
   for (const [route, name] of routeNames(shape).entries()) {
     const { tail, settled, waiting, done, dead } = progress.routes[route]!
     if (settled.upTo !== tail || waiting > 0) violations.push(`${name} has not drained`)

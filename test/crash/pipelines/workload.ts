@@ -23,19 +23,19 @@ const SHAPES = 4
 export function pipelineWorkload(seed: number, jobs: number): PipelineWorkload {
   const random = randomFrom(seed)
   const shapes = Array.from({ length: SHAPES }, (_, at) => {
-    const figures = {
+    const options = {
       size: random.between(80, 240),
       step: random.between(10, 60),
       concurrency: random.between(2, 8),
       prefetch: random.between(2, 60),
       keys: random.between(3, 40),
     }
-    return { size: figures.size, keys: figures.keys, definition: definition(`shape-${at}`, figures) }
+    return { size: options.size, keys: options.keys, definition: definition(`shape-${at}`, options) }
   })
   return { shapes, jobs: Array.from({ length: jobs }, () => random.between(0, SHAPES - 1)) }
 }
 
-interface Figures {
+interface WorkflowOptions {
   readonly size: number
   readonly step: number
   readonly concurrency: number
@@ -43,7 +43,7 @@ interface Figures {
   readonly keys: number
 }
 
-function definition(name: string, { size, step, concurrency, prefetch, keys }: Figures) {
+function definition(name: string, { size, step, concurrency, prefetch, keys }: WorkflowOptions) {
   const route = (of: string, adapters: readonly object[], outbound?: unknown) => ({
     ...{ name: of, inbound: of, adapters, concurrency, prefetch },
     ...(outbound === undefined ? {} : { outbound }),
@@ -72,7 +72,7 @@ function definition(name: string, { size, step, concurrency, prefetch, keys }: F
 }
 
 /** Without the number of the job, which is in all of them. */
-export interface Foretold {
+export interface ExpectedTotals {
   /** Bodies by route, sorted; those that depend on who came first are left out. */
   readonly bodies: ReadonlyMap<string, readonly string[]>
   /** Of dead letters, by route. */
@@ -81,7 +81,7 @@ export interface Foretold {
   readonly grouped: readonly string[]
 }
 
-export function foretell({ definition, size, keys }: PipelineShape): Foretold {
+export function expectedTotals({ definition, size, keys }: PipelineShape): ExpectedTotals {
   const bodies = new Map<string, string[]>(
     (definition.routes as { name: string }[]).map(({ name }) => [name, []]),
   )

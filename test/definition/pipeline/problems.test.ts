@@ -264,7 +264,7 @@ routes:
 })
 
 describe("all causes at once, no consequences", () => {
-  it("goes on past a wrong field, a wrong adapter and a wrong route", () => {
+  it("continues past a wrong field, a wrong adapter and a wrong route", () => {
     const text = `name: x
 routes:
   - name: a
@@ -368,7 +368,7 @@ describe("limits", () => {
     expect(check(pipeline(1, 1, "a".repeat(128)))).toEqual([expect.stringContaining("(limit idLength)")])
   })
 
-  it("can be told", () => {
+  it("can be reported", () => {
     const limits = { routes: 2, adapters: 2 }
     const codes = (source: object) =>
       validateWorkflow(source, { ...catalogs, limits }).map(({ code }) => code)

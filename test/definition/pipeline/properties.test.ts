@@ -53,8 +53,8 @@ function built({ name, max_hops, ttl_seconds, init, routes }: PipelineDefinition
     for (const message of init == null ? [] : [init].flat())
       flow.init(message.queue ?? routes[0]!.inbound, asTemplates(message.body) as never)
     for (const { name, inbound, outbound, adapters, ...settings } of routes) {
-      const said = { inbound, ...(outbound == null ? {} : { outbound }), ...(camel(settings) as object) }
-      const route = flow.route(name, said)
+      const options = { inbound, ...(outbound == null ? {} : { outbound }), ...(camel(settings) as object) }
+      const route = flow.route(name, options)
       for (const { type, config } of adapters)
         route.adapter(catalogs.adapters.get(type)!, asTemplates(config ?? undefined) as never)
     }

@@ -1,6 +1,17 @@
 import { describe, expect, it } from "vitest"
 import { JournalDataError } from "../../../src/journal/errors.ts"
-import { answerOf, batch, change, fact, hold, newId, newJob, type Stage, sendOne, store } from "../fixture.ts"
+import {
+  answerOf,
+  batch,
+  change,
+  fact,
+  hold,
+  newId,
+  newJob,
+  type Stage,
+  sendMessage,
+  store,
+} from "../fixture.ts"
 
 export function appendContract(stage: () => Stage): void {
   describe("append", () => {
@@ -74,7 +85,7 @@ export function appendContract(stage: () => Stage): void {
       const [stale, good] = [await hold(journal), await hold(journal)]
       const running = newJob(stale, 1)
       await store(journal, stale, [running])
-      const message = await sendOne(journal, {
+      const message = await sendMessage(journal, {
         partition: stale.partition,
         jobId: running.id,
         command: "{}",

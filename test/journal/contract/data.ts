@@ -60,7 +60,7 @@ export function dataContract(stage: () => Stage): void {
       for (const job of jobs) expect(await journal.readJob(job.id)).toEqual(job)
     })
 
-    it("leaves large data where it is unless asked for: inlineBytes", async () => {
+    it("does not return large data unless requested: inlineBytes", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const jobId = newId()

@@ -16,7 +16,7 @@ async function write(journal: Journal, held: Held, owners: readonly string[], fr
 
 export function feedContract(stage: () => Stage): void {
   describe("the feed", () => {
-    it("S4 tells the last seq of each partition, and which store it is", async () => {
+    it("S4 returns the last seq of each partition, and which store it is", async () => {
       const { journal, peer } = stage()
       const held = await hold(journal)
       const before = await journal.feed.position()
@@ -91,7 +91,7 @@ export function feedContract(stage: () => Stage): void {
       )
     })
 
-    it("S4 while somebody writes, what was read from position to position is what is there in the end", async () => {
+    it("S4 during writes, what was read from position to position is what is stored in the end", async () => {
       const { journal, peer } = stage()
       const held = await hold(journal)
       const jobId = newId()
@@ -133,14 +133,14 @@ export function feedContract(stage: () => Stage): void {
       expect((await peer.feed.start({ owner: "nobody", limit: 9 })).jobs).toEqual([])
     })
 
-    it("S4 carries news to everybody who listens, where there can be others", async () => {
+    it("S4 notifies every listener, where there can be other processes", async () => {
       const { journal, peer } = stage()
       expect(journal.feed.listen === null).toBe(journal.capabilities.exclusive)
       if (peer.feed.listen === null) return
-      const heard: string[] = []
-      const unlisten = await peer.feed.listen(news => void heard.push(news))
+      const received: string[] = []
+      const unlisten = await peer.feed.listen(news => void received.push(news))
       journal.feed.notify('{"a":"ü, {1}"}')
-      await expect.poll(() => heard).toEqual(['{"a":"ü, {1}"}'])
+      await expect.poll(() => received).toEqual(['{"a":"ü, {1}"}'])
       await unlisten()
     })
   })

@@ -29,7 +29,7 @@ export function forksContract(stage: () => Stage): void {
       expect(await list(origin.id, newId())).toEqual([])
     })
 
-    it("removes no job that another holds, however it is asked, until the last holder is gone", async () => {
+    it("removes no job that another holds, by any method, until the last holder is removed", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const origin = ended(held, 1)
@@ -95,7 +95,7 @@ export function forksContract(stage: () => Stage): void {
       expect(await purge(held, [origin.id])).toBe(1)
     })
 
-    it("keeps a definition as long as a job holds it, and is asked for it", async () => {
+    it("keeps a definition as long as a job holds it, and returns it", async () => {
       const { journal, peer } = stage()
       const held = await hold(journal)
       const { partition } = held

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest"
 import { JournalDataError } from "../../../src/journal/errors.ts"
-import { answerOf, batch, fact, type Held, hold, newId, type Stage, sendOne } from "../fixture.ts"
+import { answerOf, batch, fact, type Held, hold, newId, type Stage, sendMessage } from "../fixture.ts"
 
 export function inboxContract(stage: () => Stage): void {
   const send = (partition: number, command: string) =>
-    sendOne(stage().peer, { partition, jobId: newId(), command, sentAt: 9_000_000 })
+    sendMessage(stage().peer, { partition, jobId: newId(), command, sentAt: 9_000_000 })
 
   /** For tests that need no partition to themselves: there are not enough. */
   const shared = new WeakMap<object, Promise<Held>>()
@@ -35,7 +35,7 @@ export function inboxContract(stage: () => Stage): void {
       expect(await answerOf(peer, ids[0]!)).toBeNull()
     })
 
-    it("takes many at once, in order, and tells each its answer", async () => {
+    it("takes many at once, in order, and returns the answer to each", async () => {
       const { journal, peer } = stage()
       const held = await holdShared(journal)
       const { partition } = held
@@ -62,7 +62,7 @@ export function inboxContract(stage: () => Stage): void {
       )
     })
 
-    it("forgets messages whose sender knows the answer, and never one without", async () => {
+    it("removes messages whose sender knows the answer, and never one without", async () => {
       const { journal, peer } = stage()
       const held = await holdShared(journal)
       const { partition } = held
@@ -166,19 +166,19 @@ export function inboxContract(stage: () => Stage): void {
       }
     })
 
-    it("wakes whoever listens, where several processes share the store", async () => {
+    it("notifies listeners, where several processes share the store", async () => {
       const { journal, peer } = stage()
       expect(journal.listen === null).toBe(journal.capabilities.exclusive)
       if (!journal.listen) return
       const held = await hold(journal)
-      const heard = new Set<number>()
-      const stop = await journal.listen(partition => void heard.add(partition))
-      await sendOne(peer, { partition: 63, jobId: newId(), command: "{}", sentAt: 1 })
-      await expect.poll(() => heard.has(63)).toBe(true)
+      const received = new Set<number>()
+      const stop = await journal.listen(partition => void received.add(partition))
+      await sendMessage(peer, { partition: 63, jobId: newId(), command: "{}", sentAt: 1 })
+      await expect.poll(() => received.has(63)).toBe(true)
       const cause = { partition: held.partition, seq: held.seq(1) }
       const messages = [{ partition: 62, jobId: newId(), command: "{}", sentAt: 1, cause }]
       await peer.append(batch(held, { messages }))
-      await expect.poll(() => heard.has(62)).toBe(true)
+      await expect.poll(() => received.has(62)).toBe(true)
       await stop()
     })
   })

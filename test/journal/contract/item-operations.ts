@@ -46,7 +46,7 @@ export function itemOperationsContract(stage: () => Stage, common: () => Promise
       ])
     })
 
-    it("J21 X4 have operations that are told apart", async () => {
+    it("J21 X4 have operations that are distinguished", async () => {
       const { providers } = stage().journal
       const held = await common()
       const [provider, jobId, { partition }] = [acme(), newId(), held]
@@ -73,7 +73,7 @@ export function itemOperationsContract(stage: () => Stage, common: () => Promise
     })
   })
 
-  describe("slots that nobody uses", () => {
+  describe("slots that no attempt uses", () => {
     it("X5 are found when they are held for a while and nothing runs", async () => {
       const { providers } = stage().journal
       const held = await common()

@@ -23,7 +23,7 @@ export function jobsContract(stage: () => Stage): void {
       expect(seen).toEqual(jobs.map(job => job.id).reverse())
     })
 
-    it("S3 tells which of an owner's or submitter's jobs have not ended: known ones, and those above an id; and which have", async () => {
+    it("S3 returns which of an owner's or submitter's jobs have not ended: known ones, and those above an id; and which have", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const mine = (counter: number, over = {}) => newJob(held, counter, { owner: "counting", ...over })
@@ -54,7 +54,7 @@ export function jobsContract(stage: () => Stage): void {
       expect(await journal.finishedJobs([])).toEqual([])
     })
 
-    it("are listed by owner, status and workflow; DELETED ones only when asked for", async () => {
+    it("are listed by owner, status and workflow; DELETED ones only when requested", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const mine = (counter: number, over: object) => newJob(held, counter, { owner: "filtering", ...over })
@@ -107,7 +107,7 @@ export function jobsContract(stage: () => Stage): void {
       expect(await list({ owner: undefined, createdBefore: 20, labels: { team: "a" } })).toEqual([both.id])
     })
 
-    it("J14 can be those of one parent, or those that are nobody's child", async () => {
+    it("J14 can be those of one parent, or those without a parent", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const owner = "families"

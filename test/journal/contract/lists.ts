@@ -59,7 +59,7 @@ export function listsContract(stage: () => Stage): void {
       for (let i = 0; i < 30; i++) await compare(world, journal, world.filter())
     }, 300_000)
 
-    it("S2 ends after its bound with `next`, `scannedTo` and `complete`, and goes on there", async () => {
+    it("S2 ends after its bound with `next`, `scannedTo` and `complete`, and continues there", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const owner = "bounded"

@@ -134,7 +134,7 @@ export function logsContract(stage: () => Stage): void {
       expect(positions).toHaveLength(6)
     })
 
-    it("tell where the rows of each attempt are, in the order of the question", async () => {
+    it("return where the rows of each attempt are, in the order of the query", async () => {
       const { logs } = stage().journal
       const { jobId } = await storedJob()
       await logs.write([

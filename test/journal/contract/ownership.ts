@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { batch, fact, hold, newId, type Stage, sendOne } from "../fixture.ts"
+import { batch, fact, hold, newId, type Stage, sendMessage } from "../fixture.ts"
 
 export function ownershipContract(stage: () => Stage): void {
   it("an engine that leaves is not seen any more, and may come back", async () => {
@@ -18,7 +18,7 @@ export function ownershipContract(stage: () => Stage): void {
     expect(await seen()).toContain("leaver")
   })
 
-  it("a store that was restored fences whoever wrote after the backup, also when epochs have come that far again", async () => {
+  it("a store that was restored fences processes that wrote after the backup, also when epochs have reached their value again", async () => {
     const { journal, peer } = stage()
     const [, , , , , row] = await journal.readPartitions()
     const { partition } = row!
@@ -110,7 +110,7 @@ export function ownershipContract(stage: () => Stage): void {
       const { partition, epoch, engine } = held
       await peer.beat({ engine: "peer", place: "there", beat: 41, follows: false })
       await peer.beat({ engine: "peer", place: "there", beat: 42, follows: true })
-      await sendOne(journal, { partition, jobId: newId(), command: "{}", sentAt: 1 })
+      await sendMessage(journal, { partition, jobId: newId(), command: "{}", sentAt: 1 })
       const pulse = await journal.beat({ engine, place: "here", beat: 7, follows: false })
       expect(pulse.engines).toContainEqual({ engine: "peer", place: "there", beat: 42, follows: true })
       expect(pulse.engines.map(other => other.engine)).not.toContain(engine)

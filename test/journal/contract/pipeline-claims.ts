@@ -15,7 +15,7 @@ function claimer(journal: Journal) {
 
 export function pipelineClaimsContract(stage: () => Stage): void {
   describe("P1 a claim of a place among the executions", () => {
-    it("is given exactly as often as the limit says, to 20 who ask at once", async () => {
+    it("is granted exactly as often as the limit says, for 20 requests at once", async () => {
       const { journal, peer } = stage()
       const ask = [claimer(journal), claimer(peer)]
       const jobs = Array.from({ length: 20 }, newId)
@@ -27,7 +27,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       expect(again).toEqual(answers)
     })
 
-    it("asked again for the same job is the same, also at once and with no place left", async () => {
+    it("requested again for the same job is the same, also at once and with no place left", async () => {
       const { journal, peer } = stage()
       const jobId = newId()
       const asked = Array.from({ length: 10 }, (_, index) => claimer(index % 2 ? peer : journal)(jobId))
@@ -69,7 +69,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       expect(await claim(lost, { limit: 3, at: NOW + 1000 })).toBe(first)
     })
 
-    it("comes free with the end of its job, whether or not anybody says so, and is claimed anew for a retry", async () => {
+    it("is released with the end of its job, with or without a call, and is claimed again for a retry", async () => {
       const { journal } = stage()
       const claim = claimer(journal)
       const [ended, other] = [newId(), newId()]
@@ -89,7 +89,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
   })
 
   describe("P1 a list of executions", () => {
-    it("has those of one owner, newest first, and says where it goes on", async () => {
+    it("has those of one owner, newest first, and says where it continues", async () => {
       const { journal, peer } = stage()
       const [own, other] = [newId(), newId()]
       const started = []
@@ -122,7 +122,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       expect(await list({ owner: newId(), before: 0 })).toEqual({ executions: [], next: null })
     })
 
-    it("has only those with dead letters that no job replays, if that is asked for", async () => {
+    it("has only those with dead letters that no job replays, if requested", async () => {
       const { journal } = stage()
       const owner = newId()
       const started = []
@@ -200,7 +200,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       expect(await pipelines.readReplayed({ replayedBy: newId(), limit: 9 })).toEqual([])
     })
 
-    it("gives each to one of those who ask at once", async () => {
+    it("gives each to one of several requests at once", async () => {
       const { journal, peer } = stage()
       const { execution } = await withDeadLetters(journal)
       const claim = { execution, keys: null, at: NOW, claimMs: 1000 }
@@ -224,7 +224,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       expect(await claim({ replayedBy: lost, at: NOW + 1_000_000 })).toBe(0)
     })
 
-    it("gives a message another body, until it is parked anew or claimed again", async () => {
+    it("gives a message another body, until it is parked again or claimed again", async () => {
       const { journal, peer } = stage()
       const { execution, pipelines, messages, commit, claim } = await withDeadLetters(journal)
       const [lost, replayedBy] = [newId(), newId()]
@@ -246,7 +246,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
       expect((await bodies())[1]).toBe(messages[1]!.body)
     })
 
-    it("is forgotten when the message is parked anew", async () => {
+    it("is removed when the message is parked again", async () => {
       const { journal } = stage()
       const { execution, pipelines, commit, claim } = await withDeadLetters(journal)
       const replayedBy = newId()

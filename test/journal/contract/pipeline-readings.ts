@@ -40,7 +40,7 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await seqs(0, 100, 0)).toEqual([10])
     })
 
-    it("P4 dead letters that are left are counted up to a bound, and the first is told; replayed ones do not count", async () => {
+    it("P4 dead letters that are left are counted up to a bound, and the first is returned; replayed ones do not count", async () => {
       const { journal } = stage()
       const { execution, pipelines, commit } = await startExecution(journal)
       const left = (most = 100) => pipelines.deadLettersLeft({ execution, most })
@@ -309,15 +309,15 @@ function contentOf(step: Step, seen: { last: number[]; open: { route: number; se
     parked: [] as ReturnType<typeof parked>[],
     unparked: [] as { route: number; seq: number }[],
   }
-  const touched = seen.open.splice(0, step.fate.length)
-  for (const [index, key] of touched.entries()) {
+  const countFactsOf = seen.open.splice(0, step.fate.length)
+  for (const [index, key] of countFactsOf.entries()) {
     const fate = step.fate[index]
     const isFailed = fate === "retry" || fate === "dead"
     const attempt = step.attempts + 1
     lineage.push(invocation(key.route, key.seq, { attempt }))
     lineage.push(
       invocation(key.route, key.seq, {
-        ...{ attempt, adapter: 1, into: fate === "gather" ? touched[0]!.seq : null },
+        ...{ attempt, adapter: 1, into: fate === "gather" ? countFactsOf[0]!.seq : null },
         ...(isFailed ? { status: "failed", error: "{}" } : {}),
       }),
     )

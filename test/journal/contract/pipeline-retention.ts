@@ -62,7 +62,7 @@ export function pipelineRetentionContract(stage: () => Stage): void {
       expect(await journal.pipelines.readExecution(jobId)).toMatchObject({ commit: 1 })
     })
 
-    it("counts an execution as ended when its job has, and begins anew after a retry", async () => {
+    it("counts an execution as ended when its job has, and begins again after a retry", async () => {
       const { journal } = stage()
       const one = await startExecution(journal)
       await one.commit({ messages: [message(0, 1)], lineage: [invocation(0, 1)] })
@@ -80,7 +80,7 @@ export function pipelineRetentionContract(stage: () => Stage): void {
       expect(await purge(NOW + 100)).toBe(2)
     })
 
-    it("forgets claims whose job was never stored, an hour later", async () => {
+    it("removes claims whose job was never stored, an hour later", async () => {
       const { pipelines } = stage().journal
       const jobId = newId()
       const claim = { jobId, at: NOW, limit: 1000, claimMs: 1000 }

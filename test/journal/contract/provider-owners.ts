@@ -96,7 +96,7 @@ export function providerOwnersContract(stage: () => Stage, common: () => Promise
       expect(claims.filter(Boolean).length).toBe(1)
     })
 
-    it("X4 news of an operation are told to jobs of its owner alone", async () => {
+    it("X4 news of an operation go to jobs of its owner alone", async () => {
       const { journal } = stage()
       const held = await common()
       const provider = fresh("acme")
@@ -112,8 +112,8 @@ export function providerOwnersContract(stage: () => Stage, common: () => Promise
       const operation = { provider, externalId: "op-1" }
       expect(await journal.providers.deliverEvents({ operation, at: NOW })).toEqual([held.partition])
       const found = await journal.readMessages({ partitions: [held.partition], limit: 100 })
-      const told = new Set(found.map(({ jobId }) => jobId))
-      expect(jobs.map(({ id }) => told.has(id))).toEqual([true, false])
+      const notified = new Set(found.map(({ jobId }) => jobId))
+      expect(jobs.map(({ id }) => notified.has(id))).toEqual([true, false])
     })
 
     it("X2 webhooks of a job that were refused or late are read in order, those of its owner's operations alone", async () => {

@@ -27,11 +27,11 @@ export function providerRecordsContract(stage: () => Stage, common: () => Promis
     it("X2 whatever it says of a failure can be written down", async () => {
       const { providers } = stage().journal
       const provider = acme()
-      const said = "no\u0000film \ud83c"
+      const text = "no\u0000film \ud83c"
       const readable = expect.stringMatching(/^no.film .$/su)
-      expect(await providers.receiveEvent(event(provider, { reason: said }))).toBe(true)
+      expect(await providers.receiveEvent(event(provider, { reason: text }))).toBe(true)
       expect(await providers.listEvents({ provider, limit: 1 })).toMatchObject([{ reason: readable }])
-      await providers.noteError({ provider, at: NOW, what: "poll", code: said, message: said })
+      await providers.noteError({ provider, at: NOW, what: "poll", code: text, message: text })
       const { errors } = await providers.overview({ provider, at: NOW })
       expect(errors).toMatchObject([{ code: readable, message: readable }])
     })
@@ -59,7 +59,7 @@ export function providerRecordsContract(stage: () => Stage, common: () => Promis
       expect(events.map(({ eventId }) => eventId)).toEqual(["refused 50", "parked 50", "parked 20"])
     })
 
-    it("J16 J17 a job whose operation is yet to be cancelled stays until it was told, or for long enough", async () => {
+    it("J16 J17 a job whose operation is yet to be cancelled stays until the provider was notified, or for long enough", async () => {
       const { journal } = stage()
       const held = await common()
       const job = newJob(held, 1, { status: "CANCELLED", finishedAt: 10 })

@@ -40,7 +40,7 @@ export function providersContract(stage: () => Stage): void {
     )
 
   describe("slots", () => {
-    it("X5 are given up to the limit, then in the order they were asked for", async () => {
+    it("X5 are granted up to the limit, then in the order of the requests", async () => {
       const { journal, peer } = stage()
       const held = await hold(journal)
       const provider = fresh("acme")
@@ -59,7 +59,7 @@ export function providersContract(stage: () => Stage): void {
       expect(await peer.providers.slotPosition(requests[3]!)).toBe(1)
     })
 
-    it("X5 are asked for together, and given in the order of the list", async () => {
+    it("X5 are requested together, and granted in the order of the list", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const [provider, { partition }] = [fresh("acme"), held]
@@ -73,7 +73,7 @@ export function providersContract(stage: () => Stage): void {
       expect(await messages(held)).toEqual([])
     })
 
-    it("X5 are asked for twice by one node and held once", async () => {
+    it("X5 are requested twice by one node and held once", async () => {
       const { journal } = stage()
       const held = await common()
       const asked = ask(held, fresh("acme"))
@@ -83,7 +83,7 @@ export function providersContract(stage: () => Stage): void {
       ])
     })
 
-    it("X5 never exceed the limit when many ask and release at once", async () => {
+    it("X5 never exceed the limit when many request and release at once", async () => {
       const { journal, peer } = stage()
       const held = await common()
       const provider = fresh("acme")
@@ -121,14 +121,14 @@ export function providersContract(stage: () => Stage): void {
       expect(holders).toEqual([])
     })
 
-    it("X5 whose lease ended are given again to the node that asks for them again", async () => {
+    it("X5 whose lease ended are granted again to the node that requests them again", async () => {
       const held = await common()
       const first = ask(held, fresh("acme"))
       expect((await request(first)).isHeld).toBe(true)
       expect((await request({ ...first, at: NOW + 1000 })).isHeld).toBe(true)
     })
 
-    it("X5 whose lease ended are waited for anew, in order, unless their operation runs on", async () => {
+    it("X5 whose lease ended are waited for again, in order, unless their operation runs on", async () => {
       const { journal } = stage()
       const held = await common()
       const { partition } = held
@@ -172,7 +172,7 @@ export function providersContract(stage: () => Stage): void {
   providerRecordsContract(stage, common)
 
   describe("outbound rates", () => {
-    it("X6 give one place after the other, whoever asks", async () => {
+    it("X6 give one place after the other, whichever process requests it", async () => {
       const { journal, peer } = stage()
       const take = { provider: fresh("acme"), intervalMs: 100, at: NOW, maxWaitMs: 450 }
       const taken = await Promise.all(
@@ -264,7 +264,7 @@ export function providersContract(stage: () => Stage): void {
       expect((await messages(held)).length).toBe(1)
     })
 
-    it("X2 webhook and submission that come together find each other, whoever is second", async () => {
+    it("X2 webhook and submission that arrive together find each other, whichever is second", async () => {
       const { journal, peer } = stage()
       const held = await hold(journal)
       const providers = Array.from({ length: 12 }, () => fresh("acme"))
@@ -280,7 +280,7 @@ export function providersContract(stage: () => Stage): void {
       expect((await messages(held)).length).toBe(16)
     })
 
-    it("X4 a webhook of an operation that is over is late, and nobody is told", async () => {
+    it("X4 a webhook of an operation that is over is late, and no job is notified", async () => {
       const { journal } = stage()
       const held = await common()
       const provider = fresh("acme")
@@ -310,7 +310,7 @@ export function providersContract(stage: () => Stage): void {
       expect(await verdicts(provider)).toEqual(["refused", "refused"])
     })
 
-    it("J16 what nobody wants any more is to be cancelled until its provider was told", async () => {
+    it("J16 an operation that is no longer needed is to be cancelled until its provider was notified", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const provider = fresh("acme")

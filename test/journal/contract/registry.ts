@@ -40,7 +40,7 @@ export function registryContract(stage: () => Stage): void {
       expect(await peer.registry.hasVersion({ ...key, version: 2 ** 40 })).toBe(false)
     })
 
-    it("J20 hides a deleted workflow, keeps its versions for running jobs, and goes on counting", async () => {
+    it("J20 hides a deleted workflow, keeps its versions for running jobs, and continues counting", async () => {
       const { journal, peer } = stage()
       const key = { owner: "deleter", name: "flow" }
       for (const hash of ["a", "b"]) await put(journal, key.owner, key.name, hash)
@@ -57,7 +57,7 @@ export function registryContract(stage: () => Stage): void {
       expect(await peer.registry.hasVersion({ ...key, version: 2 })).toBe(false)
     })
 
-    it("J20 moves an alias to one version or a weighted set, and writes down who did and from where", async () => {
+    it("J20 moves an alias to one version or a weighted set, and records who did and from where", async () => {
       const { journal, peer } = stage()
       const key = { owner: "aliaser", name: "flow", alias: "stable" }
       for (const hash of ["a", "b"]) await put(journal, key.owner, key.name, hash)

@@ -9,7 +9,7 @@ import {
   newId,
   newJob,
   type Stage,
-  sendOne,
+  sendMessage,
   store,
 } from "../fixture.ts"
 
@@ -211,7 +211,7 @@ export function retentionContract(stage: () => Stage): void {
       const { journal } = stage()
       const held = await hold(journal)
       const { partition } = held
-      const send = () => sendOne(journal, { partition, jobId: newId(), command: "{}", sentAt: 10 })
+      const send = () => sendMessage(journal, { partition, jobId: newId(), command: "{}", sentAt: 10 })
       const sent = [await send(), await send(), await send()]
       await journal.append(
         batch(held, { answers: sent.map(messageId => ({ messageId, partition, answer: "1" })) }),
@@ -222,7 +222,7 @@ export function retentionContract(stage: () => Stage): void {
       expect(await left()).toBe(0)
     })
 
-    it("J14 J17 keeps a job that has ended until those who are to know of it do", async () => {
+    it("J14 J17 keeps a job that has ended until its parent and children are notified", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const telling = newJob(held, 3, { status: "CANCELLED", finishedAt: 10, wakeAt: 0 })
@@ -241,7 +241,8 @@ export function retentionContract(stage: () => Stage): void {
       const claim = (key: string, createdAt: number) =>
         journal.claimKey({ owner: "purged", key, jobId: newId(), fingerprint: key, createdAt })
       const [oldKey, newKey] = [await claim("old", 10), await claim("new", 50)]
-      const send = (sentAt: number) => sendOne(journal, { partition, jobId: newId(), command: "{}", sentAt })
+      const send = (sentAt: number) =>
+        sendMessage(journal, { partition, jobId: newId(), command: "{}", sentAt })
       const [answered, recent, open, withdrawn] = [
         await send(10),
         await send(50),
@@ -264,7 +265,7 @@ export function retentionContract(stage: () => Stage): void {
       expect(await journal.withdrawMessage(withdrawn)).toBe(false)
     })
 
-    it("forgets engines that own nothing and whose beat stands still", async () => {
+    it("removes engines that own nothing and send no heartbeat", async () => {
       const { journal, peer } = stage()
       const { engine } = await hold(journal)
       const purge = (silentSince = 10) =>

@@ -110,7 +110,7 @@ export function statisticsContract(stage: () => Stage): void {
       ])
     })
 
-    it("need the figures in the row of a job, which later changes keep", async () => {
+    it("need the metrics in the row of a job, which later changes keep", async () => {
       const { journal, peer } = stage()
       const held = await holdUncounted(journal)
       const { partition } = held

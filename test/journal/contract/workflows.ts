@@ -82,7 +82,7 @@ export function workflowsContract(stage: () => Stage): void {
       expect(rows.filter(row => !row.unchanged)).toHaveLength(1)
     })
 
-    it("S2 give an idempotency key to the first to come and tell everybody who that is", async () => {
+    it("S2 give an idempotency key to the first request and return the same owner to all others", async () => {
       const { journal, peer } = stage()
       const claims = Array.from({ length: 10 }, (_, n) => ({
         owner: "claimer",

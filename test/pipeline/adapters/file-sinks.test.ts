@@ -65,7 +65,7 @@ describe("jsonl_sink and file_sink", () => {
     expect(content(paths[99]!)).toBe("99\n")
   })
 
-  it("mode: write makes the whole file anew, twice the same, and leaves no draft", async () => {
+  it("mode: write writes the whole file again, twice the same, and leaves no draft", async () => {
     const path = fresh()
     const config = { path, mode: "write" }
     for (const body of ["first, longer", "second", "second"])
@@ -80,7 +80,7 @@ describe("jsonl_sink and file_sink", () => {
     await expect(failed).rejects.toMatchObject({ code: "E725", retryable: false })
   })
 
-  it("what cannot be written is told with the file (E723, E721)", async () => {
+  it("a failed write is reported with the file (E723, E721)", async () => {
     const path = fresh()
     await append(path, 1)
     const below = join(path, "below", "file")

@@ -171,7 +171,7 @@ describe("file_source", () => {
     )
   })
 
-  it("a link to the outside does not tell whether a path behind it exists (E721)", async () => {
+  it("a link to the outside does not reveal whether a path behind it exists (E721)", async () => {
     const elsewhere = mkdtempSync(join(tmpdir(), "umbra-outside-"))
     onTestFinished(() => rmSync(elsewhere, { recursive: true }))
     writeFileSync(join(elsewhere, "there"), "secret\n")
@@ -219,7 +219,7 @@ describe("file_source", () => {
       }
   })
 
-  it("an owner other than local has a folder of its own, and reaches nobody else's (E721)", async () => {
+  it("an owner other than local has a folder of its own, and reaches no other owner's (E721)", async () => {
     const source = builtIn("file_source", { allowFiles: [folder] })
     const read = async (owner: string, path: string) =>
       (await run(source, { owner, config: { path } })).emitted

@@ -70,7 +70,7 @@ describe("http_fetch", () => {
 })
 
 describe("llm", () => {
-  it("asks a model and tells what it used", async () => {
+  it("calls a model and reports its usage", async () => {
     const usage = { prompt_tokens: 5, completion_tokens: 2, total_tokens: 7 }
     await using server = await serve((_, response) =>
       json(response, {
@@ -101,7 +101,7 @@ describe("llm", () => {
     expect(checks.mock.calls.map(([, , by]) => by)).toEqual([{ owner: "ada" }])
   })
 
-  it("a model that is busy is asked again, a wrong key is final", async () => {
+  it("a model that is busy is called again, a wrong key is final", async () => {
     await using server = await serve(({ headers }, response) =>
       json(response, {}, headers.authorization === undefined ? 429 : 401, { "retry-after": "3" }),
     )

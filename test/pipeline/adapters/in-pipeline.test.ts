@@ -114,12 +114,12 @@ async function copy(parameters: readonly string[], dieAt: number): Promise<strin
   const child = spawn(process.execPath, [...programArguments(script), ...parameters, String(dieAt)], {
     stdio: ["ignore", "pipe", "inherit"],
   })
-  let said = ""
+  let output = ""
   child.stdout.on("data", data => {
-    said += data
+    output += data
   })
   await new Promise(resolve => child.on("close", resolve))
-  return said
+  return output
 }
 
 it("P3 killed in the midst of copying: every line is written once", { timeout: 240_000 }, async () => {

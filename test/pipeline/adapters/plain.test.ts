@@ -26,7 +26,7 @@ describe("filter", () => {
     [[], false],
     [{}, false],
     [null, false],
-  ])("when %j the message goes on: %s", async (when, goesOn) => {
+  ])("when %j the message continues: %s", async (when, goesOn) => {
     const { answer, emitted } = await run(builtIn("filter"), { body: { id: 1 }, config: { when } })
     expect(answer).toEqual(goesOn ? { id: 1 } : undefined)
     expect(emitted).toEqual([])
@@ -106,7 +106,7 @@ describe("aggregate", () => {
     expect(answer).toEqual({ key: null, count: 3, value })
   })
 
-  it("gathers apart by key, and tells numbers from texts", () => {
+  it("gathers apart by key, and distinguishes numbers from texts", () => {
     const key = (key: unknown) => gathering("aggregate", { key }).key
     expect(new Set([key("1"), key(1), key(true), key(null), key(undefined)]).size).toBe(4)
   })

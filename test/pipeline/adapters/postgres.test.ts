@@ -77,13 +77,13 @@ describe("postgres_source", () => {
     vi.stubEnv("PGUSER", "operator")
     vi.stubEnv("PGOPTIONS", "-c search_path=operator")
     onTestFinished(() => void vi.unstubAllEnvs())
-    const heard: Buffer[] = []
+    const received: Buffer[] = []
     const server = createServer(socket => {
       socket.on("error", () => {})
       socket.on("data", bytes => {
-        heard.push(bytes)
+        received.push(bytes)
         // The first is the startup message: a clear text password is asked for. The second has it.
-        if (heard.length === 1) socket.write(Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]))
+        if (received.length === 1) socket.write(Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]))
         else socket.destroy()
       })
     })
@@ -91,8 +91,8 @@ describe("postgres_source", () => {
     onTestFinished(() => void server.close())
     const url = `postgresql://127.0.0.1:${(server.address() as AddressInfo).port}/db`
     await expect(read({ url, query: "select 1 as a", key: "a" })).rejects.toMatchObject({ code: "E408" })
-    expect(heard.length).toBeGreaterThan(1)
-    expect(Buffer.concat(heard).toString("latin1")).not.toContain("operator")
+    expect(received.length).toBeGreaterThan(1)
+    expect(Buffer.concat(received).toString("latin1")).not.toContain("operator")
   })
 
   it("reads no file that a pipeline's url names", async () => {

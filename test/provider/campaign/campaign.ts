@@ -30,7 +30,7 @@ export interface ExternalCampaignOptions {
   readonly faults?: boolean
   /** An operation takes up to so long; default 30. Much longer: the slots are all in use. */
   readonly workMs?: number
-  readonly tell?: (line: string) => void
+  readonly print?: (line: string) => void
 }
 
 export interface ExternalVerdict extends Judgement {
@@ -99,9 +99,9 @@ function submissionOf(index: number) {
 }
 
 function taskOf(fake: FakeProvider, { limit, faults = false }: ExternalCampaignOptions) {
-  const figures = { concurrency: limit, rate: null, poll_seconds: [0.05, 0.1], poll_jitter: 1 }
+  const limits = { concurrency: limit, rate: null, poll_seconds: [0.05, 0.1], poll_jitter: 1 }
   const patience = faults ? { timeout_seconds: 0.5 } : {}
-  const definition: HttpProviderDefinition = { ...fake.definition(), ...figures, ...patience }
+  const definition: HttpProviderDefinition = { ...fake.definition(), ...limits, ...patience }
   const engine = { beatSeconds: 0.2, leaseSeconds: 1, providerSweepSeconds: 0.2, drainSeconds: 2 }
   return { definition, engine, secret: fake.secret }
 }
@@ -159,7 +159,7 @@ class CampaignStage {
 
   /** How far it may get rises with each death. Answers where the next life begins. */
   async #dieAgainAndAgain(task: string, place: number): Promise<number> {
-    const { kills, jobs, tell } = this.#options
+    const { kills, jobs, print } = this.#options
     const operations = operationsOf(jobs)
     let from = place
     while (this.#spent < kills) {
@@ -170,7 +170,7 @@ class CampaignStage {
       this.#doors.delete(place)
       await life.kill()
       from = life.reached ?? from
-      tell?.(`kill ${number}/${kills}: ${this.fake.operations.size} operations so far`)
+      print?.(`kill ${number}/${kills}: ${this.fake.operations.size} operations so far`)
     }
     return from
   }

@@ -113,11 +113,11 @@ function around(random: Random, end: FakeStep, { webhooks: times, workMs }: Draw
   const answer: FakeStep = { do: "answer" }
   const pause: FakeStep = { do: "wait", ms: random.between(0, workMs) }
   const isLost = times === 0 || random.chance(0.2)
-  const told: FakeStep[] = isLost ? [] : [{ do: "webhook", times }]
-  if (random.chance(0.1)) return [end, ...told, answer]
-  if (random.chance(0.1)) return [end, answer, ...told]
+  const webhook: FakeStep[] = isLost ? [] : [{ do: "webhook", times }]
+  if (random.chance(0.1)) return [end, ...webhook, answer]
+  if (random.chance(0.1)) return [end, answer, ...webhook]
   const isLate = random.chance(0.15)
-  return [answer, pause, end, ...(isLate ? [{ do: "wait", ms: 200 } as const] : []), ...told]
+  return [answer, pause, end, ...(isLate ? [{ do: "wait", ms: 200 } as const] : []), ...webhook]
 }
 
 /** What comes when all is over: again, out of order, or to the contrary. */

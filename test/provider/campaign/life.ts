@@ -9,12 +9,12 @@ export class ProviderLife extends Life {
   /** Where it takes webhooks. */
   async door(timeoutMs: number): Promise<string> {
     await this.says("door", timeoutMs)
-    return /door (\S+)/.exec(this.said)?.[1] ?? ""
+    return /door (\S+)/.exec(this.output)?.[1] ?? ""
   }
 
   /** All its jobs before this one have ended; undefined: it has not said so of any. */
   get reached(): number | undefined {
-    const last = this.said.slice(0, this.said.lastIndexOf("\n")).split("\n").at(-1)
+    const last = this.output.slice(0, this.output.lastIndexOf("\n")).split("\n").at(-1)
     const number = /^reached (\d+)$/.exec(last ?? "")?.[1]
     return number === undefined ? undefined : Number(number)
   }

@@ -197,7 +197,7 @@ export const connections: readonly RawAttack[] = [
 const QUIET_MS = 250
 
 /** Everything the server says until it hangs up, or is quiet. `firstMs`: how long its first byte may take. */
-export function converse(port: number, sent: string | Buffer, firstMs = 2000): Promise<string> {
+export function readReplies(port: number, sent: string | Buffer, firstMs = 2000): Promise<string> {
   return new Promise(resolve => {
     const socket = connect(port, "127.0.0.1")
     let text = ""

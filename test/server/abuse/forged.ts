@@ -30,7 +30,7 @@ export async function forged(key: Key, trap: string): Promise<Record<string, str
   const claims = (given: Wanted["claims"]) => tokenOf(key, { claims: { scope: "admin", ...given } })
   const headed = (given: object) => tokenOf(key, { header: { ...given } })
   const now = Math.floor(Date.now() / 1000)
-  const altered = base64({ ...JSON.parse(Buffer.from(payload, "base64url").toString()), sub: "victim" })
+  const altered = base64({ ...JSON.parse(Buffer.from(payload, "base64url").toString()), sub: "target" })
   const { publicKey } = await generateKeyPair("ES256", { extractable: true })
   return {
     expired: await tokenOf(key, { expires: -60 }),

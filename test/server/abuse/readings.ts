@@ -18,7 +18,7 @@ const error_handling = { retries: 0, circuit_breaker: false }
 const LARGE = 20_000
 
 /** A handler that logs as much as an attempt may. */
-export const talkative = `
+export const loggingHandlers = `
 export default [{
   name: "talks",
   run(config, ctx) {

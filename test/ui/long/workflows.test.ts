@@ -1,4 +1,4 @@
-/** Workflows: figures of versions, new ones, what scopes allow, failed answers, accessibility. */
+/** Workflows: statistics of versions, new ones, what scopes allow, failed answers, accessibility. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { moveAlias } from "../../../src/jobs/aliases.ts"
 import { violations } from "../axe.ts"

@@ -10,7 +10,7 @@ import { Empty, Failed, Loading } from "../shell/states.tsx"
 import { percent, Rate } from "./rate.tsx"
 import { Rollout, useRolloutUpdates } from "./rollout.tsx"
 import {
-  type NodeFigures,
+  type NodeStatistics,
   type StoredVersion,
   statisticsQuery,
   versionsQuery,
@@ -232,13 +232,13 @@ function failedText(rate: number | null): string {
   return rate === null || rate === 0 ? "" : `, ${percent(rate)} failed`
 }
 
-function costUnit(nodes: readonly NodeFigures[]): string | null {
+function costUnit(nodes: readonly NodeStatistics[]): string | null {
   const names = nodes.flatMap(({ usage }) => Object.keys(usage ?? {}))
   return names.find(name => /(^|_)(usd|cost)(_|$)/.test(name)) ?? names[0] ?? null
 }
 
 interface NodeRowProps {
-  readonly node: NodeFigures
+  readonly node: NodeStatistics
   readonly unit: string | null
   readonly share: number
   /** Its attempts are those of all its items, whose number is not known. */

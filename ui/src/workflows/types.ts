@@ -64,7 +64,7 @@ interface Percentiles {
   readonly p99: number
 }
 
-interface Figures {
+interface ScopeStatistics {
   readonly count: number
   readonly failed: number
   readonly failure_rate: number | null
@@ -74,15 +74,15 @@ interface Figures {
   readonly usage: { readonly [name: string]: Used & { readonly p99: number | null } } | null
 }
 
-export interface NodeFigures extends Figures {
+export interface NodeStatistics extends ScopeStatistics {
   readonly node: string
 }
 
 export interface Statistics {
   readonly version: number | null
   readonly from: string
-  readonly jobs: Figures
-  readonly nodes: readonly NodeFigures[]
+  readonly jobs: ScopeStatistics
+  readonly nodes: readonly NodeStatistics[]
   readonly critical_path: readonly { readonly node: string; readonly duration_ms: number | null }[]
 }
 

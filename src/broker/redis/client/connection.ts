@@ -30,7 +30,7 @@ interface PendingCommand {
  * 2. Commands are executed and answered in the order in which they were sent. The commands of one turn of the
  *    event loop are sent in one write.
  */
-export class Connection {
+export class RedisConnection {
   readonly #socket: Socket
   readonly #watch: NodeJS.Timeout
   readonly #answerMs: number
@@ -61,12 +61,12 @@ export class Connection {
     socket.on("close", () => this.close())
   }
 
-  static async open({ url, answerMs }: ConnectionParts): Promise<Connection> {
+  static async open({ url, answerMs }: ConnectionParts): Promise<RedisConnection> {
     const { host, port, user, secret, database, isSecure } = parseAddress(url)
     // An IP address is not a server name that TLS could verify.
     const name = isIP(host) === 0 ? { servername: host } : {}
     const socket = isSecure ? connectSecurely({ host, port, ...name }) : connectPlain({ host, port })
-    const connection = new Connection(socket, answerMs)
+    const connection = new RedisConnection(socket, answerMs)
     try {
       if (secret) await connection.send(user ? ["AUTH", user, secret] : ["AUTH", secret])
       if (database) await connection.send(["SELECT", database])

@@ -2,7 +2,7 @@ import { UmbraError } from "../../../errors.ts"
 import type { Log } from "../../../log.ts"
 import { InterruptibleWait } from "../../interruptible-wait.ts"
 import { Keys } from "../keys.ts"
-import { Connection, parseDatabaseNumber, RedisAwayError, type Reply, ReplyError } from "./connection.ts"
+import { parseDatabaseNumber, RedisAwayError, RedisConnection, type Reply, ReplyError } from "./connection.ts"
 
 export interface LinkParts {
   readonly url: string
@@ -23,9 +23,9 @@ export interface LinkParts {
 
 interface OpenConnections {
   readonly keys: Keys
-  readonly commands: Connection
+  readonly commands: RedisConnection
   /** For blocking commands only. */
-  readonly waiting: Connection
+  readonly waiting: RedisConnection
   readonly waitingId: string
 }
 
@@ -89,7 +89,7 @@ export class Link {
   async #keepConnected(): Promise<void> {
     let told = ""
     for (let failures = 0; !this.#isClosed; failures++) {
-      const opened: Connection[] = []
+      const opened: RedisConnection[] = []
       try {
         this.#open = await this.#connect(opened)
         if (!this.#isClosed) {
@@ -115,9 +115,9 @@ export class Link {
     }
   }
 
-  async #connect(opened: Connection[]): Promise<OpenConnections> {
+  async #connect(opened: RedisConnection[]): Promise<OpenConnections> {
     const open = async () => {
-      const connection = await Connection.open(this.#parts)
+      const connection = await RedisConnection.open(this.#parts)
       opened.push(connection)
       return { connection, runId: runIdIn(await connection.send(["INFO", "server"])) }
     }

@@ -1,7 +1,15 @@
 /** Schedules on one SQLite connection: each method is one transaction. */
 import { artifactsInText } from "../../../core/artifacts.ts"
 import type { FireRow, NewFire, ScheduleChange, ScheduleRow, ScheduleStore } from "../../port/schedules.ts"
-import { type Connection, freeText, json, list, SqliteStore, type Sync, withinBytes } from "../database.ts"
+import {
+  freeText,
+  json,
+  list,
+  type SqliteConnection,
+  SqliteStore,
+  type Sync,
+  withinBytes,
+} from "../database.ts"
 
 type Argument<Verb extends keyof ScheduleStore> = Parameters<ScheduleStore[Verb]>[0]
 
@@ -183,7 +191,7 @@ export class SqliteSchedules extends SqliteStore implements Sync<ScheduleStore> 
 }
 
 /** Part of an append, before `decideSchedule`. A tick is not queued if the schedule was paused or got other times meanwhile. */
-export function addDecidedFire(connection: Connection, fire: NewFire): void {
+export function addDecidedFire(connection: SqliteConnection, fire: NewFire): void {
   const sql =
     "select paused_at as pausedAt from schedules where id = ? and (paused_at is not null or last_tick > ?)"
   const changed =
@@ -195,12 +203,12 @@ export function addDecidedFire(connection: Connection, fire: NewFire): void {
 }
 
 /** Part of an append. */
-export function decideSchedule(connection: Connection, change: ScheduleChange): void {
+export function decideSchedule(connection: SqliteConnection, change: ScheduleChange): void {
   const { id, revision, lastTick, lastJob, nextAt, queuedTick, startedTick } = change
   connection.run(DECIDE, id, revision, lastTick, lastJob, nextAt, queuedTick, startedTick)
 }
 
-function addFire(connection: Connection, fire: Omit<NewFire, "partition">, where = ""): void {
+function addFire(connection: SqliteConnection, fire: Omit<NewFire, "partition">, where = ""): void {
   const { scheduleId, tick, kind, at, outcome, jobId, reason, count } = fire
   const cause = reason === null ? null : freeText(reason)
   connection.run(`${ADD_FIRE} ${where}`, scheduleId, tick, kind, at, outcome, jobId, cause, count)

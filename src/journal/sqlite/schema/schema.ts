@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto"
 import { UmbraError } from "../../../errors.ts"
 import { storedEntries } from "../../marks.ts"
 import { insertMarks } from "../append.ts"
-import type { Connection } from "../database.ts"
+import type { SqliteConnection } from "../database.ts"
 import { openDatabase } from "../driver.ts"
 import { artifactTables } from "./artifacts.ts"
 import { logRuns, logTables } from "./logs.ts"
@@ -199,7 +199,7 @@ drop table inbox_before;
 create index inbox_open on inbox (partition, id) where answer is null and withdrawn = 0;
 `
 
-/** stats is for figures of a job that has ended; nothing writes it yet. */
+/** stats is for metrics of a job that has ended; nothing writes it yet. */
 const jobMarksTable = `
 alter table jobs add column fingerprint text;
 alter table jobs add column stats text;
@@ -280,7 +280,7 @@ create table workflow_pauses (
 ) strict, without rowid;
 `
 
-type Step = string | ((connection: Connection) => void)
+type Step = string | ((connection: SqliteConnection) => void)
 
 const steps: readonly Step[] = [
   [journalTables, providerTables, pipelineTables].join("\n"),
@@ -303,7 +303,7 @@ const steps: readonly Step[] = [
 ]
 
 /** Creates or completes the tables. Rejects a file of a later version without changing it. */
-export function prepareSchema(connection: Connection, file: string, partitions = 64): void {
+export function prepareSchema(connection: SqliteConnection, file: string, partitions = 64): void {
   const version = schemaVersion(connection, file)
   if (version === steps.length) return
   connection.transaction(() => {
@@ -318,7 +318,7 @@ export function prepareSchema(connection: Connection, file: string, partitions =
 }
 
 /** Jobs that an earlier version stored. */
-function markStoredJobs(connection: Connection): void {
+function markStoredJobs(connection: SqliteConnection): void {
   const sql = `select id, partition, status, updated_at as updatedAt, finished_at as finishedAt, error, fingerprint, owner,
       workflow, workflow_version as workflowVersion, created_at as createdAt, labels
     from jobs where id > ? order by id limit 1000`
@@ -333,7 +333,7 @@ function markStoredJobs(connection: Connection): void {
 /** The last seq before the first owner of a partition. */
 const NO_EPOCH_END = 2 ** 34 - 1
 
-function fill(connection: Connection, partitions: number): void {
+function fill(connection: SqliteConnection, partitions: number): void {
   for (let id = 0; id < partitions; id++) {
     connection.run("insert into partitions (id, owner, epoch) values (?, null, 0)", id)
     connection.run("insert into statistics_watermarks (partition, seq) values (?, ?)", id, NO_EPOCH_END)
@@ -342,7 +342,7 @@ function fill(connection: Connection, partitions: number): void {
 }
 
 /** The number of steps that the file has. Reads the list of tables, so that damage is detected now. */
-export function schemaVersion(connection: Connection, file: string): number {
+export function schemaVersion(connection: SqliteConnection, file: string): number {
   connection.get("select name from sqlite_schema limit 1")
   const { user_version: version } = connection.get<{ user_version: number }>("pragma user_version")!
   refuseLater(version, file)
@@ -379,7 +379,7 @@ function refuseLater(version: number, file: string): void {
 }
 
 /** For a connection that cannot complete the tables. */
-export function mustBeCurrent(connection: Connection, file: string): void {
+export function mustBeCurrent(connection: SqliteConnection, file: string): void {
   if (schemaVersion(connection, file) < steps.length)
     throw new UmbraError(
       "E505",

@@ -27,7 +27,7 @@ export interface Scene {
   readonly url: string
   readonly issuer: Issuer
   readonly key: Key
-  readonly victim: {
+  readonly target: {
     readonly token: string
     readonly tokenId: string
     readonly owner: string
@@ -39,9 +39,9 @@ export interface Scene {
     readonly artifact: string
   }
   readonly attacker: { readonly token: string; readonly job: string }
-  /** Asks, and fails if the answer shows anything of the victim's that was not in the question. */
+  /** Asks, and fails if the answer shows anything of the target's that was not in the question. */
   ask(path: string, asked?: Asked): Promise<Answer>
-  /** Fails if a text that is not the victim's to see shows what it must not. */
+  /** Fails if a text that is not the target's to see shows what it must not. */
   mustNotLeak(text: string, question?: string): void
   token(owner: string, ...scopes: Scope[]): Promise<string>
   /** Nothing was lost or changed, no secret is in the log, nothing was an error, and the server still answers. */
@@ -72,7 +72,7 @@ export async function openScene(
   const failing = adapter("failing", () => {
     throw Object.assign(new Error(mark.fault), { retryable: false })
   })
-  const folder = await mkdtemp(join(tmpdir(), "umbra-victim-"))
+  const folder = await mkdtemp(join(tmpdir(), "umbra-target-"))
   const umbra = await openUmbra(location, {
     ...{ handlers, adapters: [failing], log, secrets: () => secret },
     artifacts: { location: folder },
@@ -109,9 +109,9 @@ export async function openScene(
   const post = (path: string, body?: unknown) => asVictim("POST", path, body)
   await asVictim("PUT", `/workflows/${name}/aliases/stable`, { version: 1 })
   const body = { workflow: name, input: { input }, labels: { label } }
-  const victimJob = await post("/jobs", body)
+  const targetJob = await post("/jobs", body)
   const confirm = { unknown: true }
-  const fork = await post(`/jobs/${victimJob.job_id}/fork`, { confirm, from: ["ask"] })
+  const fork = await post(`/jobs/${targetJob.job_id}/fork`, { confirm, from: ["ask"] })
   const error_handling = { retries: 0, circuit_breaker: false }
   await post("/workflows", {
     // The metrics, which operators see, name pipelines.
@@ -125,11 +125,11 @@ export async function openScene(
   await asVictim("DELETE", `/jobs/${deleted.job_id}`)
   const bulk = await post("/bulk", { verb: "cancel", filter: { labels: { none: input } }, reason: input })
   await asVictim("PUT", `/schedules/${name}`, { workflow: name, every: "1h", input: { input } })
-  const jobs = [victimJob.job_id, fork.job_id, execution.job_id, bulk.bulk_id, deleted.job_id] as string[]
+  const jobs = [targetJob.job_id, fork.job_id, execution.job_id, bulk.bulk_id, deleted.job_id] as string[]
   const own = { name: "own", nodes: [{ id: "ask", handler: "approval" }] }
   await send("/workflows", { method: "POST", body: own, token: given[1] })
   const { body: ownJob } = await send("/jobs", { method: "POST", body: { workflow: "own" }, token: given[1] })
-  const { artifact } = await umbra.artifacts.put(input, "content of the victim", { owner })
+  const { artifact } = await umbra.artifacts.put(input, "content of the target", { owner })
   const hidden = [...Object.values(mark), ...jobs, ...given]
   const [{ id: tokenId }] = (await send("/tokens", { token: given[0] })).body.tokens
 
@@ -140,7 +140,7 @@ export async function openScene(
     url,
     issuer,
     key,
-    victim: { token: given[0], tokenId, owner, name, job: victimJob.job_id, jobs, artifact },
+    target: { token: given[0], tokenId, owner, name, job: targetJob.job_id, jobs, artifact },
     attacker: { token: given[1], job: ownJob.job_id },
     token,
     mustNotLeak,
@@ -154,9 +154,9 @@ export async function openScene(
     },
     async isUnharmed() {
       expect((await send("/health", {})).status).toBe(200)
-      const job = await send(`/jobs/${victimJob.job_id}`, { token: given[0] })
+      const job = await send(`/jobs/${targetJob.job_id}`, { token: given[0] })
       expect(job.body).toMatchObject({ owner, finished_at: null, labels: { label } })
-      expect(await (await umbra.artifacts.get(artifact, { owner })).text()).toBe("content of the victim")
+      expect(await (await umbra.artifacts.get(artifact, { owner })).text()).toBe("content of the target")
       const workflow = await send(`/workflows/${name}`, { token: given[0] })
       expect(workflow.body).toMatchObject({ version: 1, aliases: [{ alias: "stable", weights: { 1: 1 } }] })
       const logged = lines.map(({ text }) => text).join("\n")

@@ -11,7 +11,7 @@ import { addNode, newTotals, type Totals } from "./totals.ts"
  * 2. A node counts if it ended COMPLETED or FAILED by itself; one that was skipped, or failed because of another node, does
  *    not. Of one that was cancelled, attempts and usage count.
  */
-export interface JobFigures {
+export interface JobMetrics {
   readonly status: JobStatus
   /** The code of its error; null: it has none. */
   readonly code: string | null
@@ -28,12 +28,12 @@ export interface JobFigures {
    */
   readonly plain: readonly (string | number | null)[]
   /** All others. */
-  readonly nodes: readonly NodeFigures[]
+  readonly nodes: readonly NodeMetrics[]
   /** The nodes after the first `MAX_NODES`; null: none. */
   readonly rest: Totals | null
 }
 
-export interface NodeFigures {
+export interface NodeMetrics {
   readonly node: string
   readonly outcome: "completed" | "failed" | "cancelled"
   readonly code: string | null
@@ -63,7 +63,7 @@ interface CountedNode {
 
 /** Nodes of one job that are counted apart. */
 const MAX_NODES = 1000
-/** With more nodes the row of a job has only the figures of the job, because it would double. A new owner folds the job instead. */
+/** With more nodes the row of a job has only the metrics of the job, because it would double. A new owner folds the job instead. */
 const MAX_STORED_NODES = 32
 
 /** Called before a retry of the job is applied. */
@@ -79,11 +79,11 @@ export function countedBefore(state: JobState, at: number): CountedBefore {
 }
 
 /** `state`: of a job that has just ended. */
-export function jobFigures(state: JobState): JobFigures {
+export function jobMetrics(state: JobState): JobMetrics {
   const { counted } = state
   const begin = counted?.retriedAt ?? state.startAt ?? state.createdAt
   const plain: (string | number | null)[] = []
-  const nodes: NodeFigures[] = []
+  const nodes: NodeMetrics[] = []
   let rest: Totals | null = null
   let firstStart = Number.POSITIVE_INFINITY
   const mayBePlain = isWithoutSpecialNodes(state)
@@ -94,13 +94,13 @@ export function jobFigures(state: JobState): JobFigures {
       plain.push(state.graph.nodes[node]!.id, measureDuration(state, node), measureQueueTime(state, node))
       continue
     }
-    const figures = nodeFigures(state, node, counted?.nodes.get(node))
-    if (figures === null) continue
+    const metrics = nodeMetrics(state, node, counted?.nodes.get(node))
+    if (metrics === null) continue
     firstStart = Math.min(firstStart, findStart(state, node))
-    if (node < MAX_NODES) nodes.push(figures)
+    if (node < MAX_NODES) nodes.push(metrics)
     else {
       rest ??= newTotals()
-      addNode(rest, figures)
+      addNode(rest, metrics)
     }
   }
   return {
@@ -123,7 +123,7 @@ function isWithoutSpecialNodes({ counted, spentAttempts, lists, reused, nodeUsag
 }
 
 /** null: nothing of the node counts. */
-function nodeFigures(state: JobState, node: number, before: CountedNode | undefined): NodeFigures | null {
+function nodeMetrics(state: JobState, node: number, before: CountedNode | undefined): NodeMetrics | null {
   const status = state.nodeStatus[node]
   if (before?.isDone === true || isTakenOver(state, node)) return null
   const all = countAttempts(state, node)
@@ -196,7 +196,7 @@ function usageSince(usage: Usage | undefined, before: Usage | null): Usage | nul
 }
 
 /** As in the column `stats` of a job. */
-interface StoredFigures {
+interface StoredMetrics {
   /** The seq of the fact that ended the job. */
   readonly e: number
   readonly s?: JobStatus
@@ -205,8 +205,8 @@ interface StoredFigures {
   readonly q?: number
   readonly u?: Usage
   readonly r?: number
-  /** `JobFigures.plain`. */
-  readonly p?: JobFigures["plain"]
+  /** `JobMetrics.plain`. */
+  readonly p?: JobMetrics["plain"]
   readonly n?: readonly StoredNode[]
   /** Its nodes are left out. */
   readonly m?: true
@@ -224,8 +224,8 @@ type StoredNode = readonly [
 ]
 
 /** Without `JSON.stringify` for the usual job: it shows in profiles. */
-export function encodeFigures(figures: JobFigures, seq: number): string {
-  const { status, code, durationMs, queuedMs, usage, retries, plain, nodes, rest } = figures
+export function encodeMetrics(metrics: JobMetrics, seq: number): string {
+  const { status, code, durationMs, queuedMs, usage, retries, plain, nodes, rest } = metrics
   let text = `{"e":${seq},"d":${durationMs}`
   if (status !== "COMPLETED") text += `,"s":"${status}"`
   if (code !== null) text += `,"c":${JSON.stringify(code)}`
@@ -242,8 +242,8 @@ export function encodeFigures(figures: JobFigures, seq: number): string {
   return `${text}]}`
 }
 
-function storedNode(figures: NodeFigures): StoredNode {
-  const { node, outcome, code, durationMs, queuedMs, attempts, losses, usage } = figures
+function storedNode(metrics: NodeMetrics): StoredNode {
+  const { node, outcome, code, durationMs, queuedMs, attempts, losses, usage } = metrics
   const ending = outcome === "completed" ? 0 : outcome === "cancelled" ? 1 : code
   const stored = [node, durationMs, queuedMs, attempts, losses, ending] as const
   return usage === null ? stored : [...stored, usage]
@@ -255,11 +255,11 @@ export function needsFold(stats: string): boolean {
 }
 
 /** `text`: one for which `needsFold` is false. */
-export function decodeFigures(text: string): { readonly seq: number; readonly figures: JobFigures } {
-  const { e, s, c, d, q, u, r, p = [], n = [] } = JSON.parse(text) as StoredFigures
+export function decodeMetrics(text: string): { readonly seq: number; readonly metrics: JobMetrics } {
+  const { e, s, c, d, q, u, r, p = [], n = [] } = JSON.parse(text) as StoredMetrics
   return {
     seq: e,
-    figures: {
+    metrics: {
       ...{ status: s ?? "COMPLETED", code: c ?? null, durationMs: d, queuedMs: q ?? null },
       ...{ usage: u ?? null, retries: r ?? 0, plain: p, nodes: n.map(decodeNode) },
       rest: null,
@@ -272,5 +272,5 @@ function decodeNode([node, durationMs, queuedMs, attempts, losses, ending, usage
     ...{ node, durationMs, queuedMs, attempts, losses, usage: usage ?? null },
     outcome: ending === 0 ? "completed" : ending === 1 ? "cancelled" : "failed",
     code: ending === 1 || ending === 0 ? null : ending,
-  } satisfies NodeFigures
+  } satisfies NodeMetrics
 }
