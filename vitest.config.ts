@@ -62,11 +62,11 @@ export default defineConfig({
     sequence: { sequencer: LongFirst },
     // Three times as many as a small machine has processors: many tests wait for processes, timers and the disk.
     maxWorkers: 6,
-    // For what hangs. A process that starts takes twenty seconds on a machine that is busy.
-    testTimeout: 240_000,
-    hookTimeout: 240_000,
-    // What is polled for has no promised time, unless the test says one. A second is too little on a busy machine.
-    expect: { poll: { timeout: 60_000 } },
+    // For what hangs, also on a machine that is busy: a process that starts takes twenty seconds there.
+    testTimeout: 900_000,
+    hookTimeout: 900_000,
+    // What is polled for has no promised time, unless the test says one.
+    expect: { poll: { timeout: 180_000 } },
     projects: [
       {
         extends: true,

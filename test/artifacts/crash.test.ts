@@ -109,7 +109,7 @@ describe.each(["SQLite", "PostgreSQL"])("a process that is killed, on %s", kind 
         await umbra.artifacts.sweep()
         return files().length
       }
-      await expect.poll(swept, { timeout: 60_000 }).toBe(1)
+      await expect.poll(swept).toBe(1)
       await isWhole()
     },
   )
@@ -128,8 +128,8 @@ describe.each(["SQLite", "PostgreSQL"])("a process that is killed, on %s", kind 
       const [job] = await umbra.jobs()
       const reference = (await umbra.node(job!.job_id, "a")).output as { artifact: string }
       const rows = async () => (await umbra.artifacts.list()).artifacts.map(({ artifact }) => artifact)
-      await expect.poll(rows, { timeout: 60_000 }).toEqual([reference.artifact])
-      await expect.poll(() => files().length, { timeout: 60_000 }).toBe(1)
+      await expect.poll(rows).toEqual([reference.artifact])
+      await expect.poll(() => files().length).toBe(1)
       expect(await (await umbra.artifacts.get(reference)).text()).toBe(`content of ${job!.job_id}`)
     },
   )

@@ -288,7 +288,7 @@ describe("a moved output", () => {
     await first.close()
     const later = await open(120_000, 1)
     onTestFinished(() => later.close())
-    await expect.poll(() => filesIn(content), { timeout: 60_000 }).toEqual([])
+    await expect.poll(() => filesIn(content)).toEqual([])
     expect(await later.jobs()).toEqual([])
   })
 

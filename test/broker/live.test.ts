@@ -294,5 +294,5 @@ describe("what is shown against what an outside witness saw", () => {
     stalls.stop()
     expect(violations).toEqual([])
     expect(missed).toEqual([])
-  }, 240_000)
+  })
 })

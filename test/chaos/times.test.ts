@@ -107,7 +107,7 @@ it("J16 S5 a cancellation reaches a handler in another process in under a second
   }
   printTime("the slowest of ten cancellations", Math.max(...times))
   expect(Math.max(...times)).toBeLessThan(1000)
-}, 240_000)
+})
 
 it("S7 jobs of a killed engine continue within its lease, with their tasks in workers that live", async () => {
   await delay(Math.max(0, ACQUAINTED_MS - (performance.now() - startedAt)))
@@ -118,7 +118,7 @@ it("S7 jobs of a killed engine continue within its lease, with their tasks in wo
   printTime("until the last job of a killed engine continues", took)
   expect(took).toBeLessThan(13_000)
   for (const job of jobs) await post(`/jobs/${job}/cancel`)
-}, 240_000)
+})
 
 it("S5 tasks of a killed worker run elsewhere within 20 s", async () => {
   const jobs = await jobsOf("patient", [{ id: "a", handler: "patient" }], 20)
@@ -142,4 +142,4 @@ it("S5 tasks of a killed worker run elsewhere within 20 s", async () => {
   )
   printTime(`until the last of ${tasksOfWorker.length} tasks of a killed worker runs elsewhere`, took)
   expect(took).toBeLessThan(20_000)
-}, 240_000)
+})

@@ -23,7 +23,7 @@ beforeAll(async () => {
     ids.push(job.id)
   }
   await store.close()
-}, 240_000)
+})
 
 describe("on a folder", () => {
   it("counts, retries what matches, and says who would run it", async () => {
@@ -118,7 +118,7 @@ describe("through a server", () => {
   beforeAll(async () => {
     server = startUmbra(["serve", "--port", "0"], { env: { UMBRA_DATA_DIR: data }, cwd: files.path })
     await server.wrote(/listens on/)
-  }, 240_000)
+  })
   afterAll(() => server.kill("SIGKILL"))
 
   it("starts, aborts and waits for operations", async () => {

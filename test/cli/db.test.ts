@@ -36,7 +36,7 @@ describe("umbra db restored", () => {
     expect(await engine.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
     const lost = (await engine.events(job.id)).filter(({ type }) => type === "attempt.lost")
     expect(lost.map(({ node }) => node)).toEqual(["b"])
-  }, 240_000)
+  })
 
   it("makes no database where there is none", async () => {
     const folder = folderWith({})

@@ -398,5 +398,5 @@ describe("on a folder", () => {
       code: 0,
       stdout: expect.stringMatching(/work: 1 done\n[\s\S]*✓ flow completed/),
     })
-  }, 240_000)
+  })
 })

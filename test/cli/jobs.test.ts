@@ -64,7 +64,7 @@ describe.each(stores)("umbra jobs on %s", (name, open) => {
     failed = JSON.parse(ended.stdout).job_id
     writeFileSync(path("echo.json"), oneNode("echo"))
     await umbra(["run", path("echo.json"), ...handlers, ...flags])
-  }, 240_000)
+  })
   afterAll(() => drop())
 
   itOnPostgres("list shows the newest first, in pages, and filters by status and workflow", async () => {
@@ -252,7 +252,7 @@ it("commands on a folder start neither delayed jobs that are due nor ticks of sc
   // Its time to live has not begun: an engine with the handlers completes it.
   await run("resume", ...handlers)
   expect(JSON.parse(await run("jobs", "show", due.job_id, "--json")).status).toBe("COMPLETED")
-}, 120_000)
+})
 
 describe("umbra jobs beside an engine on PostgreSQL", () => {
   it("reads while the engine runs, and has it carry out commands", async () => {

@@ -29,7 +29,7 @@ it("the README's pipeline without UMBRA_ALLOW_FILES ends with ⚠, the cure and 
   expect(lost.stdout).not.toContain("✓ titles")
   const well = await umbra(["run", "titles.yaml", ...input], { cwd, env: { UMBRA_ALLOW_FILES: "." } })
   expect(well).toMatchObject({ code: 0, stdout: expect.stringContaining("✓ titles completed") })
-}, 240_000)
+})
 
 it("--json has the count and the first error, --allow-dead-letters exits 0, jobs show and watch say the same", async () => {
   const cwd = await folderOf({ "titles.yaml": titles, "articles.jsonl": articles })
@@ -53,7 +53,7 @@ it("--json has the count and the first error, --allow-dead-letters exits 0, jobs
   const watched = await umbra(["watch", job_id, "--json"], { cwd })
   expect(watched.code).toBe(1)
   expect((await umbra(["watch", job_id, "--json", "--allow-dead-letters"], { cwd })).code).toBe(0)
-}, 240_000)
+})
 
 it("a job whose node runs a pipeline warns of the messages that were lost there", async () => {
   const parent = `name: parent
@@ -65,4 +65,4 @@ nodes:
   expect(code).toBe(1)
   expect(stdout).toMatch(/⚠ parent completed with dead letters/)
   expect(stdout).toContain("read:1: E721")
-}, 240_000)
+})

@@ -40,7 +40,7 @@ it("S2 what a module prints is not among the JSON", async () => {
     expect({ code, shown: typeof JSON.parse(stdout) }, stderr).toEqual({ code: 0, shown: "object" })
     expect(stderr).toContain(command[0] === "run" ? "running" : "loaded")
   }
-}, 240_000)
+})
 
 it("S2 a module that never finishes loading is reported", async () => {
   const { code, stdout, stderr } = await umbra(
@@ -49,7 +49,7 @@ it("S2 a module that never finishes loading is reported", async () => {
   )
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" })
   expect(stderr).toMatch(/^umbra: E602 .*never settles\.\n$/)
-}, 240_000)
+})
 
 it("S2 with --json a module that cannot be loaded is a problem in the JSON", async () => {
   const start = files()
@@ -71,14 +71,14 @@ it("S2 with --json a module that cannot be loaded is a problem in the JSON", asy
       ],
     })
   }
-}, 240_000)
+})
 
 it("S2 with --json an error that a module throws later is in the JSON too", async () => {
   const command = ["validate", "flow.yaml", "--json", "--handlers", "./throws-later.mjs"]
   const { code, stdout, stderr } = await umbra(command, files())
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining("Error: late") })
   expect(JSON.parse(stdout)).toMatchObject({ valid: null, errors: [{ code: "E602" }] })
-}, 240_000)
+})
 
 it("S2 validate ends although a module never finishes loading", async () => {
   const { cwd } = files()
@@ -116,4 +116,4 @@ it("S2 a module that ends the process does not make the command succeed", async 
       ),
     })
   }
-}, 240_000)
+})

@@ -38,4 +38,4 @@ it("docs/reference/pipelines.md begins with a pipeline that does what it says: e
   const lines = readFileSync(join(folder.path, "chunks.jsonl"), "utf8").trim().split("\n")
   const texts = lines.map(line => /page \d+/.exec((JSON.parse(line) as { text: string }).text)![0])
   expect(texts.sort()).toEqual(Array.from({ length: 25 }, (_, n) => `page ${n}`).sort())
-}, 240_000)
+})

@@ -31,4 +31,4 @@ it("S2 with --json problems are on standard output, as the server answers them",
     expect({ ...document, errors: [] }, command.join(" ")).toEqual({ ...expected, errors: [] })
     expect(errors).toMatchObject([{ code: "E103", path: "nodes[0].handler", line: 4, column: 14 }])
   }
-}, 240_000)
+})

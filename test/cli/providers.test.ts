@@ -69,7 +69,7 @@ describe("--providers", () => {
     for (const id of fake.operations.keys()) fake.complete(id)
     expect(await retried.ended).toMatchObject({ code: 0, stdout: expect.stringContaining("COMPLETED") })
     // Five processes, one after the other.
-  }, 240_000)
+  })
 
   it("umbra validate warns of a provider that is not among them, and finds the workflow valid", async () => {
     const { path } = await place()

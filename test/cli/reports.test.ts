@@ -30,7 +30,7 @@ beforeAll(async () => {
   const ran = await command("run", "flow.yaml", "--input", '{"n": 4}', "--json")
   expect(ran.code, ran.stderr).toBe(0)
   jobId = JSON.parse(ran.stdout).job_id
-}, 120_000)
+})
 afterAll(() => {
   files.remove()
   if (isOwn) rmSync(template)

@@ -62,7 +62,7 @@ it("creates, lists, shows, pauses, resumes, runs and deletes schedules", async (
   const gone = await run("show", "nightly")
   expect(gone.code).toBe(1)
   expect(gone.stderr).toContain('There is no schedule "nightly"')
-}, 120_000)
+})
 
 it.each([
   ["600", 600],

@@ -41,7 +41,7 @@ describe("a folder that is served", () => {
     expect(made.code).toBe(0)
     server = await start()
     before = JSON.parse(readFileSync(secret, "utf8"))
-  }, 240_000)
+  })
   afterAll(() => server.kill("SIGKILL"))
 
   it("is worked on through its server, without a flag: push, submit, jobs, alias, workflows, token", async () => {

@@ -59,7 +59,7 @@ describe("umbra worker", () => {
     await until("it is known", async () => (await shown()).last_attempt?.outcome === "handed_over")
     expect(await shown()).toMatchObject({ attempt: 1, losses: 0 })
     await long.cancel()
-  }, 240_000)
+  })
 
   it("refuses to start if engines of several stores use the Redis, unless --store says which", async () => {
     const stages = [new FleetStage(undefined, {}), new FleetStage(undefined, {})] as const
@@ -81,7 +81,7 @@ describe("umbra worker", () => {
     expect((await running.ended).code).toBe(0)
     // Stopped in order: gone, not dead.
     await until("it is gone", () => engines[1].workers().length === 0)
-  }, 240_000)
+  })
 
   it("does not say that it takes tasks of a store that no engine has announced", async () => {
     const stage = new FleetStage(undefined, {})

@@ -181,7 +181,7 @@ describe("any fork", () => {
 
   let names = 0
 
-  it("ends as a whole run of the same definition with the same input", { timeout: 300_000 }, async () => {
+  it("ends as a whole run of the same definition with the same input", async () => {
     const drawn = fc.record({
       nodes: fc.array(node, { minLength: 1, maxLength: 6 }),
       input,

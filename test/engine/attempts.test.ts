@@ -199,6 +199,7 @@ describe("the usage of failed attempts", () => {
       ]),
     )
     await first.came()
+    await until("the second waits for its place", () => umbra.health().queued === 1)
     held.hold()
     const cancelled = job.cancel()
     await until("the cancellation is on its way", () => held.isHolding)

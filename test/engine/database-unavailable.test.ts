@@ -107,7 +107,7 @@ describe("PostgreSQL", () => {
     await work.stop()
     await everythingIsRight(umbra, work.ids, executions)
     expect(await epochs()).toEqual(before)
-  }, 240_000)
+  })
 
   it("unavailable for longer than the lease of two engines: neither takes anything from the other", async () => {
     const { executions, step, fan } = load()
@@ -132,7 +132,7 @@ describe("PostgreSQL", () => {
       loads.flatMap(({ ids }) => ids),
       executions,
     )
-  }, 240_000)
+  })
 
   it("its connections cut by the server again and again, in the middle of appends", async () => {
     const { executions, step, fan } = load()
@@ -150,7 +150,7 @@ describe("PostgreSQL", () => {
     await admin.end()
     await work.stop()
     await everythingIsRight(umbra, work.ids, executions)
-  }, 240_000)
+  })
 
   it("behind a network that drops connections, then loses answers, then goes half-open", async () => {
     const proxy = await proxyTo(postgres.url)
@@ -180,5 +180,5 @@ describe("PostgreSQL", () => {
     await everythingIsRight(umbra, work.ids, executions)
     await umbra.close()
     await proxy.close()
-  }, 240_000)
+  })
 })

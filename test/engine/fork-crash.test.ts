@@ -84,7 +84,7 @@ describe("SIGKILL during forks", () => {
     ["append.before", 1],
     ["append.after", 1],
     ["dispatch.after", 3],
-  ] as const)("in a folder, at %s number %i", { timeout: 240_000 }, async (failpoint, count) => {
+  ] as const)("in a folder, at %s number %i", async (failpoint, count) => {
     const path = await mkdtemp(join(tmpdir(), "umbra-fork-"))
     onTestFinished(() => rm(path, { recursive: true, force: true }))
     const location = join(path, "umbra")

@@ -276,7 +276,7 @@ describe("a job that waits as a row", () => {
     expect(umbra.health().liveJobs).toBe(WINDOW + 4)
     release()
     first.open()
-    await expect.poll(() => entered.length, { timeout: 60_000 }).toBe(5003)
+    await expect.poll(() => entered.length).toBe(5003)
     const place = (name: string) => entered.indexOf(name)
     expect(place("urgent")).toBeLessThanOrEqual(1)
     expect(place("single")).toBeLessThanOrEqual(1)

@@ -82,7 +82,7 @@ export async function states(umbra: Umbra, jobId: string): Promise<Record<string
  * Looks until it is so: for what happens in another process, where nothing can be awaited. The time is for a machine
  * that has much else to do; a test that proves how long something takes measures it.
  */
-export async function until(what: string, isSo: () => unknown, timeoutMs = 60_000): Promise<void> {
+export async function until(what: string, isSo: () => unknown, timeoutMs = 180_000): Promise<void> {
   const deadline = performance.now() + timeoutMs
   // Often at first, then every 25 ms: to look costs as much as what is waited for.
   for (let pause = 5; !(await isSo()); pause = Math.min(pause + 2, 25)) {

@@ -292,7 +292,7 @@ describe("statistics", () => {
       }),
       { numRuns: 12, seed, endOnFailure: true },
     )
-  }, 120_000)
+  })
 
   it("count every end once, whichever engine dies before or after whichever write", async () => {
     for (const [isBefore, at, width] of [
@@ -344,7 +344,7 @@ describe("statistics", () => {
         ["b", ends, failures],
       ])
     }
-  }, 120_000)
+  })
 
   it("J17 retention waits for a job that is not counted", async () => {
     const store = createMemoryStore({ partitions: 2 })

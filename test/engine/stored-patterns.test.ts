@@ -27,4 +27,4 @@ it("E101 a lookahead is refused at push; a stored version with one keeps working
     code: "E304",
     message: expect.stringContaining("could not be checked within 500 ms"),
   })
-}, 240_000)
+})

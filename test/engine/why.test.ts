@@ -296,7 +296,7 @@ describe("a driver for each reason", () => {
     await leaves({ umbra, clock }, { jobId: last.id, node: "a", kind: "job_queue" }, () => work.open())
   })
 
-  it.each(Object.entries(faultDrivers))("%s", { timeout: 120_000 }, (_kind, drive) => drive())
+  it.each(Object.entries(faultDrivers))("%s", (_kind, drive) => drive())
 
   it("and no reason is without a driver", () => {
     expect([...driven, ...undriven].sort()).toEqual([...reasonKinds].sort())

@@ -48,4 +48,4 @@ it("P2 P3 P5 any pipeline, any failures, crashes at any commit: all is settled o
       ...(process.env.SEED ? { seed: Number(process.env.SEED) } : {}),
     },
   )
-}, 240_000)
+})

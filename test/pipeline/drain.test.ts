@@ -57,10 +57,10 @@ it("P2 on the embedded database a job is over within 50 ms of its last acknowled
   const folder = await mkdtemp(join(tmpdir(), "umbra-drain-"))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   mustBeQuick("the embedded database", await drainTimes(folder))
-}, 240_000)
+})
 
 it("P2 on PostgreSQL a job is over within 50 ms of its last acknowledgement", async () => {
   const database = await freshDatabase()
   onTestFinished(database.drop)
   mustBeQuick("PostgreSQL", await drainTimes(database.url))
-}, 240_000)
+})

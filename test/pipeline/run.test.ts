@@ -71,8 +71,8 @@ describe("an execution", () => {
       const { facts } = await umbra!.queries.facts.page(job.id, { limit: 100 })
       return facts.map(({ type }) => type)
     }
-    await expect.poll(types, { timeout: 60_000 }).toContain("node_started")
-    await expect.poll(() => store.seen.length, { timeout: 60_000 }).toBe(1)
+    await expect.poll(types).toContain("node_started")
+    await expect.poll(() => store.seen.length).toBe(1)
     await job.pause()
     release()
     expect((await job.why()).reasons.map(({ kind }) => kind)).toEqual(["paused"])

@@ -86,7 +86,7 @@ describe.each(["memory", "SQLite", "PostgreSQL"])("a provider that misbehaves, o
     const all = await Promise.all(cells.map(cell => play(stage, cell)))
     const views = new Map((await stage.umbra.providers()).map(view => [view.name, view]))
     for (const [i, cell] of cells.entries()) played.set(cell, { ...all[i]!, provider: views.get(cell.name)! })
-  }, 240_000)
+  })
 
   afterAll(async () => {
     await stage?.close()

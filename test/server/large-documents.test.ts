@@ -59,7 +59,7 @@ describe("during work on large documents other requests are answered", () => {
     const { count, answer } = await during(ask("/workflows/large/diff?from=1&to=2"))
     expect(answer.body.nodes_changed).toHaveLength(20_000)
     expect(count).toBeGreaterThan(1)
-  }, 240_000)
+  })
 
   it("S3 beyond a bound of them the answer is 503, and the others continue", async () => {
     const stage = await openStage({ settings: { maxLargeDocuments: 2 } })
@@ -73,7 +73,7 @@ describe("during work on large documents other requests are answered", () => {
     for (const { body, headers } of refused)
       expect([body.code, headers.get("retry-after")]).toEqual(["E611", "1"])
     expect((await post()).status).toBe(200)
-  }, 240_000)
+  })
 
   it("J21 a job with a long list, whose graph and events are requested", async () => {
     const { ask, server } = await openStage().then(stage => {
@@ -97,5 +97,5 @@ describe("during work on large documents other requests are answered", () => {
       expect(answer.status, path).toBe(200)
       expect(count, path).toBeGreaterThan(1)
     }
-  }, 240_000)
+  })
 })

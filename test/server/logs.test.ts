@@ -103,9 +103,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
   }
   /** Lines are stored behind the facts. */
   const stored = (job: string, message: string) =>
-    expect
-      .poll(async () => messages(await lines(job)), { timeout: 60_000 })
-      .toContainEqual(expect.stringContaining(message))
+    expect.poll(async () => messages(await lines(job))).toContainEqual(expect.stringContaining(message))
 
   it("has time, level, message and fields, with what the engine did around them; messages stay whole", async () => {
     const job = await run("talk", [{ id: "a", handler: "talks" }])
@@ -170,9 +168,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
         after = `&after=${body.next}`
       }
     }
-    await expect
-      .poll(async () => messages(await all()).filter(text => text === "done").length, { timeout: 60_000 })
-      .toBe(8)
+    await expect.poll(async () => messages(await all()).filter(text => text === "done").length).toBe(8)
     const found = await all()
     for (const [node, item, count] of [
       ...["a", "b", "c"].map(id => [id, undefined, 903] as const),
@@ -192,7 +188,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
     const { id } = await stage.umbra.submit("begins", {})
     const started = async () =>
       (await lines(id, "&source=engine")).find(({ message }) => message.startsWith("started"))
-    await expect.poll(started, { timeout: 60_000 }).toBeDefined()
+    await expect.poll(started).toBeDefined()
     release()
     await stage.umbra.wait(id)
     const { body } = await stage.ask(`/jobs/${id}/events`)
@@ -258,7 +254,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
   it("is distinguished by attempt and item, and says why an attempt was repeated", async () => {
     const each = { id: "each", handler: "second_time", for_each: "{{ input.list }}" }
     const job = await run("twice", [{ id: "one", handler: "second_time" }, each], { list: [1, 2] })
-    await expect.poll(async () => (await lines(job, "&level=error")).length, { timeout: 60_000 }).toBe(6)
+    await expect.poll(async () => (await lines(job, "&level=error")).length).toBe(6)
     const one = await lines(job, "&node=one")
     expect(messages(one.filter(({ level }) => level !== "info" && level !== "debug"))).toEqual([
       "attempt 1",
@@ -280,7 +276,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
   it("keeps at most so many lines of an attempt, and says how many it dropped", async () => {
     const job = await run("much", [{ id: "a", handler: "talks", config: { lines: 2100 } }])
     const dropped = async () => (await lines(job, "&level=warn")).length
-    await expect.poll(dropped, { timeout: 60_000 }).toBe(1)
+    await expect.poll(dropped).toBe(1)
     const found: Line[] = []
     for (let after: string | null = ""; after !== null; ) {
       const { body } = await stage.ask(`/jobs/${job}/logs?limit=1000${after && `&after=${after}`}`)

@@ -88,21 +88,16 @@ describe("live streams of umbra serve", () => {
             await delay(LANE_PAUSE_MS)
           }
         })
-        await expect
-          .poll(() => reader.all.filter(isEnd).length, { timeout: 60_000 })
-          .toBeGreaterThan(20 * (round + 1))
+        await expect.poll(() => reader.all.filter(isEnd).length).toBeGreaterThan(20 * (round + 1))
         process.kill("SIGKILL")
         await Promise.all([...lanes, process.ended])
         served = await serve(store)
       }
       await expect
-        .poll(
-          () => {
-            const ended = new Set(reader.all.filter(isEnd).map(({ data }) => data.job_id))
-            return jobs.every(job => ended.has(job))
-          },
-          { timeout: 60_000 },
-        )
+        .poll(() => {
+          const ended = new Set(reader.all.filter(isEnd).map(({ data }) => data.job_id))
+          return jobs.every(job => ended.has(job))
+        })
         .toBe(true)
       expect(reader.all.filter(({ event }) => event === "reset")).toEqual([])
       await expectStories(served.url, jobs, reader.all)
@@ -140,7 +135,7 @@ describe("live streams of umbra serve", () => {
     }
     await expectStories(runner.url, jobs, stream.events)
     stream.cut()
-  }, 240_000)
+  })
 
   it("S4 when the process that runs the jobs is killed, the other takes them over and its streams have every change", async () => {
     const store = await storeOf("PostgreSQL")
@@ -148,9 +143,7 @@ describe("live streams of umbra serve", () => {
     const [runner, onlooker] = await Promise.all([serve(store, ...quick), serve(store, ...quick)])
     await push(runner.url)
     for (const { url } of [runner, onlooker])
-      await expect
-        .poll(async () => (await ask(url, "/ready", {})).body.partitions, { timeout: 60_000 })
-        .toBe(32)
+      await expect.poll(async () => (await ask(url, "/ready", {})).body.partitions).toBe(32)
     const stream = new EventStream(onlooker.url, "/jobs/stream")
     await stream.until(() => stream.events.length > 0)
     const jobs: string[] = []
@@ -169,5 +162,5 @@ describe("live streams of umbra serve", () => {
     }, "all ends")
     await expectStories(onlooker.url, jobs, stream.events)
     stream.cut()
-  }, 240_000)
+  })
 })

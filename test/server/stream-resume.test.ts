@@ -89,7 +89,7 @@ describe.each(Object.entries(stores))("a stream that is cut, on %s", (kind, open
       await vi.waitFor(async () => {
         const { partitions } = (await stage.ask("/ready")).body
         if (partitions !== 64 / servers) throw new Error(`owns ${partitions}`)
-      }, 240_000)
+      })
   })
   afterAll(async () => {
     await Promise.all(stages.map(stage => stage.close()))

@@ -67,13 +67,15 @@ describe("/workers and /health", () => {
     let isClosed = false
     onTestFinished(() => (isClosed ? undefined : other.close()))
     const workers = async () => (await stage.ask("/workers")).body.workers
-    await expect.poll(async () => (await workers()).length, { timeout: 60_000 }).toBe(2)
+    await expect.poll(async () => (await workers()).length).toBe(2)
     const found = async () => (await workers()).find((row: { id: string }) => row.id !== ownId)
     const ownId = (await workers())[0].id
     expect(await found()).toMatchObject({ state: "live", concurrency: 3, version })
     expect((await found()).handlers).toContain("only_there")
-    await expect.poll(async () => (await found()).partitions, { timeout: 60_000 }).toBe(32)
-    expect(Date.now() - Date.parse((await found()).last_beat)).toBeLessThan(10_000)
+    await expect.poll(async () => (await found()).partitions).toBe(32)
+    const { last_beat } = await found()
+    expect(Date.parse(last_beat)).toBeLessThanOrEqual(Date.now())
+    await expect.poll(async () => (await found()).last_beat > last_beat).toBe(true)
     expect((await stage.ask("/health")).body.workers).toEqual({ live: 2, dead: 0 })
 
     // One that died elsewhere long ago, and one that has just fallen silent.

@@ -16,7 +16,7 @@ beforeAll(() => {
   execFileSync("node_modules/.bin/tsc", [...options, "--emitDeclarationOnly", "false", "--noCheck"], {
     cwd: root,
   })
-}, 240_000)
+})
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
@@ -46,16 +46,16 @@ it("from a worker's report to the next dispatch runs the code that ARCHITECTURE.
   // Templates, the worker and the main thread's side of the store included.
   const lines = all.reduce((sum, file) => sum + file.lines, 0)
   expect(lines).toBeLessThanOrEqual(1300)
-}, 240_000)
+})
 
 it("from a webhook's message to the shared commit runs the code that ARCHITECTURE.md names", () => {
   const walked = walk("walk-of-a-webhook.js").map(({ file }) => file)
   expect(walked.sort()).toEqual(named("## The walk of one webhook", "\n## "))
   expect(walked.length).toBeLessThanOrEqual(18)
-}, 240_000)
+})
 
 it("from a message that is ready to its commit runs the code that ARCHITECTURE.md names", () => {
   const walked = walk("walk-of-a-message.js").map(({ file }) => file)
   expect(walked.sort()).toEqual(named("The walk of one message:", "`test/shape/walk.test.ts`"))
   expect(walked.length).toBeLessThanOrEqual(18)
-}, 240_000)
+})

@@ -260,7 +260,7 @@ it("S2 after a kill, in another process, attempts are children of the same submi
   ])
   for (const node of nodes) expect(node).toMatchObject({ traceId, parent: submit.spanId })
   expect(nodes[1].attributes["umbra.fence"]).toBe(2)
-}, 240_000)
+})
 
 it.each([
   [traceparent, true],

@@ -34,7 +34,7 @@ beforeAll(async () => {
 afterAll(() => stage?.close())
 
 describe("in the light and the dark theme", () => {
-  it("has no violation on any page", { timeout: 240_000 }, async () => {
+  it("has no violation on any page", async () => {
     const { page, close } = await stage.open(null)
     onTestFinished(close)
     const places: readonly (readonly [string, string, readonly string[]])[] = [

@@ -58,13 +58,10 @@ const wake = async (job: string) => {
 /** Lines are stored behind the facts. */
 const stored = (job: string, count: number) =>
   expect
-    .poll(
-      async () => {
-        const { body } = await stage.ask(`/jobs/${job}/logs?before=end&limit=1`)
-        return body.lines[0]?.line
-      },
-      { timeout: 60_000 },
-    )
+    .poll(async () => {
+      const { body } = await stage.ask(`/jobs/${job}/logs?before=end&limit=1`)
+      return body.lines[0]?.line
+    })
     .toBe(count)
 
 const open = async (path: string | null, options: OpenOptions = {}) => {

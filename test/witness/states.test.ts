@@ -211,7 +211,7 @@ it(`in process: no graph shows what the handlers contradict (seed ${seed})`, asy
   )
   const commit = await commitToDisk(join(witness, "commits"))
   await watch({ seed, witness, urls: [url], tokens, deathMs: 0, commit })
-}, 240_000)
+})
 
 it(`in a fleet whose worker is killed: no graph of any API process shows what the handlers contradict (seed ${seed})`, async () => {
   const [store, witness] = [await storeOf("PostgreSQL"), await folder()]
@@ -243,4 +243,4 @@ it(`in a fleet whose worker is killed: no graph of any API process shows what th
   }
   const commit = await commitToPostgres(store.location)
   await watch({ seed, witness, urls, tokens, deathMs: DEAD_SECONDS * 1000 + 2000, commit, disturb })
-}, 240_000)
+})

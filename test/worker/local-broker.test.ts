@@ -218,7 +218,7 @@ describe("isolated tasks", () => {
     broker.dispatch(suspect("early", { diedAt: 1000, deaths: 1 }))
     broker.dispatch(suspect("never"))
     for (let done = 0; done < 4; done++) {
-      await expect.poll(() => gates.length, { timeout: 60_000 }).toBe(done + 1)
+      await expect.poll(() => gates.length).toBe(done + 1)
       gates[done]!.open()
     }
     expect(order).toEqual(["other", "never", "early", "late"])
@@ -234,7 +234,7 @@ describe("isolated tasks", () => {
     await settled()
     expect(order).toEqual(["innocent"])
     gates[0]!.open()
-    await expect.poll(() => order, { timeout: 60_000 }).toEqual(["innocent", "died"])
+    await expect.poll(() => order).toEqual(["innocent", "died"])
   })
 
   it("one that runs for longer than its time is joined by the next, once that is durable", async () => {
@@ -242,7 +242,7 @@ describe("isolated tasks", () => {
     const { broker, of } = worker([handler])
     broker.dispatch(suspect("long", { seconds: 0.05 }))
     broker.dispatch(suspect("next"))
-    await expect.poll(() => order, { timeout: 60_000 }).toEqual(["long", "next"])
+    await expect.poll(() => order).toEqual(["long", "next"])
     expect(starts(of)).toEqual([
       ["long", true],
       ["long", false],
@@ -258,9 +258,9 @@ describe("isolated tasks", () => {
     const { broker, of } = worker([handler], { durable })
     broker.dispatch({ ...suspect("waits", { seconds: 0.05 }), provider: "acme" })
     broker.dispatch(suspect("next"))
-    await expect.poll(() => order, { timeout: 60_000 }).toEqual(["next"])
+    await expect.poll(() => order).toEqual(["next"])
     place.open()
-    await expect.poll(() => order, { timeout: 60_000 }).toEqual(["next", "waits"])
+    await expect.poll(() => order).toEqual(["next", "waits"])
     for (const one of gates) one.open()
     expect(starts(of)).toEqual([
       ["waits", true],
@@ -302,7 +302,7 @@ describe("isolated tasks", () => {
     await settled()
     broker.cancel(second!)
     broker.cancel(first!)
-    await expect.poll(() => order, { timeout: 60_000 }).toEqual(["first", "third"])
+    await expect.poll(() => order).toEqual(["first", "third"])
     expect(broker.suspects).toBe(0)
   })
 

@@ -80,7 +80,7 @@ describe("the log lines of attempts", () => {
     const logged = events.flatMap(({ node, payload }) => (payload.logged ? [[node, payload.logged]] : []))
     expect(logged).toEqual([["a", { lines: 1, fence: 1, run: expect.any(Number) }]])
     const page = () => umbra.queries.logs.page(job.id, { limit: 100, node: "a" })
-    await vi.waitUntil(async () => (await page()).pending === undefined, { timeout: 60_000 })
+    await vi.waitUntil(async () => (await page()).pending === undefined)
     expect((await page()).lines.at(-1)).toMatchObject({ source: "engine", level: "warn", lost: 1 })
   }, 90_000)
 
@@ -128,7 +128,7 @@ describe("the log lines of attempts", () => {
     for (const jobId of ["a", "b", "c"]) expect((await run(task("says", { jobId }))).type).toBe("completed")
     await expect.poll(() => state.writes).toBeGreaterThan(0)
     state.error = null
-    await expect.poll(() => rows.length, { timeout: 60_000 }).toBeGreaterThan(0)
+    await expect.poll(() => rows.length).toBeGreaterThan(0)
     await logs.close()
     const kept = linesOf(rows).length
     expect(kept + logs.dropped).toBe(300)
@@ -185,7 +185,7 @@ describe("the log lines of attempts", () => {
         const page = await umbra.queries.logs.page(job.id, { limit: 10, source: "handler" })
         return page.lines.map(({ message }) => message)
       }
-      await expect.poll(lines, { timeout: 60_000 }).toEqual(found)
+      await expect.poll(lines).toEqual(found)
     }
   })
 

@@ -34,7 +34,7 @@ export function listsContract(stage: () => Stage): void {
         for (const owner of ["alice", undefined])
           for (const statuses of [undefined, ["FAILED"] as const, ["COMPLETED", "PROCESSING"] as const])
             await compare(world, journal, { ...single, statuses, ...(owner === undefined ? {} : { owner }) })
-    }, 300_000)
+    })
 
     it("S2 J17 is the same after retention, which removes the entries of jobs that are gone and no others", async () => {
       const { journal, peer } = stage()
@@ -57,7 +57,7 @@ export function listsContract(stage: () => Stage): void {
       expect(await purge()).toBeGreaterThan(0)
       expect(await purge()).toBe(0)
       for (let i = 0; i < 30; i++) await compare(world, journal, world.filter())
-    }, 300_000)
+    })
 
     it("S2 ends after its bound with `next`, `scannedTo` and `complete`, and continues there", async () => {
       const { journal } = stage()

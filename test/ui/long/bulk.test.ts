@@ -64,7 +64,7 @@ it("lists what was left as it was, with the reason", async () => {
   expect(await page.locator(".refused li").first().textContent()).toMatch(/E\d{3} /)
 })
 
-it("aborts: what is done stays done, the rest is left alone", { timeout: 120_000 }, async () => {
+it("aborts: what is done stays done, the rest is left alone", async () => {
   for (let n = 0; n < 5; n++) await submit("many", 1000)
   const { page, close } = await stage.open("/ui/jobs?label=team%3Dmany")
   onTestFinished(close)

@@ -250,7 +250,7 @@ describe("an output of 20 MB", () => {
 })
 
 describe("memory", () => {
-  it("does not grow by more than 10 MB over 50 opened jobs", { timeout: 240_000 }, async () => {
+  it("does not grow by more than 10 MB over 50 opened jobs", async () => {
     const nodes = Array.from({ length: 30 }, (_, n) => ({
       id: `n${n}`,
       handler: "transform",

@@ -77,7 +77,7 @@ describe("an alias", () => {
       .poll(
         async () =>
           ((await stage.ask("/workflows/rolled/stats")).body as { nodes: { node: string }[] }).nodes.length,
-        { timeout: 60_000, interval: 500 },
+        { interval: 500 },
       )
       .toBe(1)
     await page.reload()
