@@ -67,10 +67,33 @@ async function measure(target: Target): Promise<void> {
     rates.set(workload.name, middle(ours).nodesPerSecond)
   }
   const growth = rates.get("1,000 parallel nodes")! / rates.get("100,000 parallel nodes")!
+  await bulk(umbra, baseline, all[0]!)
   console.log(`  a node of 100,000 takes ${growth.toFixed(2)} × the time of one of 1,000`)
   await umbra.close()
   await store.close()
   await largeJob(target.location)
+}
+
+/** All jobs are submitted at once; a round ends with the last job. */
+async function bulk(umbra: Umbra, baseline: Baseline, single: Workload): Promise<void> {
+  const workload = { ...single, name: "single, all at once", inFlight: single.jobs }
+  const shape = shapeOf(workload)
+  const inputs = Array.from({ length: workload.jobs }, () => ({ a: 1 }))
+  await jobOf(umbra, workload)
+  const ours = async (): Promise<Measured> => {
+    const begun = performance.now()
+    const accepted = await umbra.submitMany("bench-1", inputs)
+    const ended = await Promise.all(accepted.map(({ job }) => job!.wait()))
+    if (ended.some(({ status }) => status !== "COMPLETED")) throw new Error("a job of the bulk failed")
+    const rate = (1000 * inputs.length) / (performance.now() - begun)
+    return { nodesPerSecond: rate, jobsPerSecond: rate, p50: 0 }
+  }
+  const rounds: { ours: Measured; least: Measured }[] = []
+  for (let i = 0; i <= ROUNDS; i++)
+    rounds.push({ least: await drive(workload, () => baseline.runJob(shape)), ours: await ours() })
+  // The first round warms up the compiler.
+  const [, ...counted] = rounds
+  report(workload, middle(counted.map(each => each.ours)), middle(counted.map(each => each.least)), [])
 }
 
 /** In a separate process, so that the memory is the engine's alone. */
