@@ -10,6 +10,8 @@ export interface Setting<T> {
   readonly name: string
   /** null: it is not read from the environment. */
   readonly variable: string | null
+  /** The name in version 0.1, whose variable is refused. */
+  readonly former?: string
   readonly default: T
   /** Parses a variable's text, which is not empty. */
   read(text: string): T
@@ -65,9 +67,10 @@ export function settingsReader<S extends object>(table: SettingTable<S>) {
 export const SETTINGS_VARIABLE = "UMBRA_SETTINGS"
 
 /** undefined: the default applies. */
-function textIn({ name, variable }: Setting<unknown>, environment: Environment): string | undefined {
+function textIn(setting: Setting<unknown>, environment: Environment): string | undefined {
+  const { name, variable, former = name } = setting
   if (variable !== null) return environment[variable]?.trim() || undefined
-  const formerVariable = `UMBRA_${name.toUpperCase()}`
+  const formerVariable = `UMBRA_${former.toUpperCase()}`
   if (environment[formerVariable] !== undefined)
     throw new UmbraError(
       "E620",

@@ -157,7 +157,7 @@ export class Feed {
     this.#store = storeMark(store)
     this.#seqs = [...seqs]
     if (journal.feed.listen !== null)
-      this.#pollTimer = setInterval(() => this.changed(this.#seqs?.keys() ?? []), settings.lookAgainMs)
+      this.#pollTimer = setInterval(() => this.changed(this.#seqs?.keys() ?? []), settings.pollMs)
   }
 
   #followerRemoved(): void {
@@ -199,7 +199,7 @@ export class Feed {
     } catch (error) {
       this.parts.log.warn({ error: String(error) }, "could not read the journal for live streams; retrying")
       for (const partition of seqs.keys()) this.#dirty.add(partition)
-      waitMs = this.parts.settings.lookAgainMs
+      waitMs = this.parts.settings.pollMs
     }
     this.#isReading = false
     for (const join of this.#joining.splice(0)) join()

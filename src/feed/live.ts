@@ -52,7 +52,7 @@ export class Live implements EngineObserver {
     })
     this.#notifications = new EngineNotifications(id, {
       feed: journal.feed,
-      tellMs: settings.tellMs,
+      notifyMs: settings.notifyMs,
       validMs: leaseMs,
       changed: partitions => {
         this.feed.changed(partitions)
@@ -130,7 +130,7 @@ const POLL_MS = 250
 interface EngineNotificationsParts {
   readonly feed: JournalFeed
   /** The minimum time between two notifications. */
-  readonly tellMs: number
+  readonly notifyMs: number
   /** How long a notification that an engine follows is valid, until a heartbeat confirms it. */
   readonly validMs: number
   /** Another engine has committed facts in these partitions. */
@@ -227,7 +227,7 @@ class EngineNotifications {
     this.#timer ??= setTimeout(() => {
       this.#timer = null
       this.#flush()
-    }, this.#parts.tellMs)
+    }, this.#parts.notifyMs)
   }
 
   #flush(): void {

@@ -351,7 +351,7 @@ async function factsBetween(
     const page = await journal.feed.read({ ranges, owners: [owner], limit: PAGE, inlineBytes: INLINE_BYTES })
     facts.push(...page.facts)
     for (const reach of page.reached) scanned += reach.looked
-    if (facts.length > settings.catchUpFacts || scanned > settings.catchUpLooked) return null
+    if (facts.length > settings.catchUpFacts || scanned > settings.catchUpScanned) return null
     ranges = page.reached
       .filter(({ isMore }) => isMore)
       .map(({ partition, seq }) => ({ partition, after: seq, upTo: upTo[partition]! }))

@@ -21,7 +21,7 @@ export const pipelineTable = {
   /** The maximum number of bytes of bodies read at a time. */
   pageBytes: wholeNumber("pipeline_page_bytes", 8 * 1024 * 1024),
   /** How often the metrics of a running execution are written although nothing else is. */
-  figuresSeconds: amount("pipeline_figures_seconds", 1),
+  metricsSeconds: { ...amount("pipeline_metrics_seconds", 1), former: "pipeline_figures_seconds" },
 }
 
 /** All settings of pipelines (S10). What belongs to a single route is in its definition. */

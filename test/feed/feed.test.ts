@@ -74,7 +74,7 @@ describe("the feed", () => {
   it("S4 a client that got more events from another process gets none twice, and misses none", async () => {
     const store = createMemoryStore()
     const fast = await stageOn(store)
-    const deaf = await stageOn(store, { feed: { lookAgainMs: 60_000 } })
+    const deaf = await stageOn(store, { feed: { pollMs: 60_000 } })
     await expect.poll(() => fast.umbra.health().partitions).toBe(32)
     const anchor = await deaf.owner("ada")
     const client = await fast.owner("ada")
@@ -135,7 +135,7 @@ describe("the feed", () => {
 
   it("S4 when the store does not answer, it continues later and nothing is lost", async () => {
     const store = createMemoryStore()
-    const stage = await stageOn(store, { feed: { lookAgainMs: 20 } })
+    const stage = await stageOn(store, { feed: { pollMs: 20 } })
     const { sink, stream } = await stage.owner("ada")
     const { journal } = stage.umbra.feed.parts
     const read = journal.feed.read

@@ -24,7 +24,7 @@ it("P2 begins nothing when the process stops while an execution is being opened"
   const jobId = "00000000-0000-7000-8000-000000000001"
   await memory.takePartitions({ engine: "e", expected: [{ partition: 0, epoch: 0 }] })
   const executions = new Executions({
-    ...{ journal, adapters, log: silentLog, settings: pipelineSettings({ figuresSeconds: 0 }), lossLimit: 3 },
+    ...{ journal, adapters, log: silentLog, settings: pipelineSettings({ metricsSeconds: 0 }), lossLimit: 3 },
     plans: { get: () => new Promise<Plan>(resolve => (opened = resolve)) },
     secrets: () => undefined,
     host: {

@@ -22,7 +22,7 @@ describe("lineage of a message in flight", () => {
       emit({ extra: true })
       return new Promise(resolve => inside.push(() => resolve(body)))
     })
-    const options = { adapters: [first, slow, recorder()], pipeline: { figuresSeconds: 0.01 } }
+    const options = { adapters: [first, slow, recorder()], pipeline: { metricsSeconds: 0.01 } }
     const umbra = await openOn(store, options)
     const other = await openOn(store, { ...options, roles: ["api"] })
     const handling = { backoff: { initial_seconds: 0.01 }, circuit_breaker: false }

@@ -227,7 +227,7 @@ export function world(drawn: Drawn) {
           commitMessages: 3,
           maxUncommitted: 6,
           maxGathered: 4,
-          figuresSeconds: 0,
+          metricsSeconds: 0,
         }),
         adapters: registry,
         names: { input: null, job: {} },

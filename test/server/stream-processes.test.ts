@@ -117,7 +117,7 @@ describe("live streams of umbra serve", () => {
     const store = await storeOf("PostgreSQL")
     // Neither looks by itself nor at a heartbeat within the time of this test: only what the other process tells brings
     // anything. So one of them has all partitions.
-    const slowToNotice = ["feed_look_again_ms=600000", "beat_seconds=600", "lease_seconds=2000"]
+    const slowToNotice = ["feed_poll_ms=600000", "beat_seconds=600", "lease_seconds=2000"]
     const flags = slowToNotice.flatMap(setting => ["--set", setting])
     const runner = await serve(store, ...flags)
     await push(runner.url)

@@ -348,8 +348,8 @@ export class PipelineRun {
 
   #reportMetrics(): void {
     const { context, settings, events } = this.#parts
-    if (this.#isHalted || settings.figuresSeconds === 0) return
-    this.#cancelMetrics = context.after(settings.figuresSeconds * 1000, () => {
+    if (this.#isHalted || settings.metricsSeconds === 0) return
+    this.#cancelMetrics = context.after(settings.metricsSeconds * 1000, () => {
       this.#commits.request()
       events.progressed(summary(this.#routes))
       this.#reportMetrics()
