@@ -108,12 +108,8 @@ async function ran(open: () => Promise<Stage>): Promise<{ stage: Stage; job: str
   await first.umbra.register(workflow as never)
   const { id } = await first.umbra.submit("moves", { n: 1 })
   await expect
-    .poll(
-      async () =>
-        (await first.ask(`/jobs/${id}/graph`)).body.nodes.map((node: { status: string }) => node.status),
-      {
-        timeout: 60_000,
-      },
+    .poll(async () =>
+      (await first.ask(`/jobs/${id}/graph`)).body.nodes.map((node: { status: string }) => node.status),
     )
     .toEqual(["COMPLETED", "COMPLETED", "WAITING", "PENDING", "PENDING"])
   await first.close()

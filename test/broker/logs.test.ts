@@ -151,7 +151,7 @@ describe("log lines of a fleet", () => {
       "dispatched",
       expect.stringMatching(/^completed/),
     ])
-  }, 60_000)
+  })
 
   it("that are lost at the end of an attempt are counted, once none of them can be under way", async () => {
     const stage = new FleetStage()
@@ -199,7 +199,7 @@ describe("log lines of a fleet", () => {
     await connection.send(["PUBLISH", keys.news, JSON.stringify(news)])
     await until("late lines are stored", async () => (await messages(umbra, job.id)).length === 2)
     expect((await page({ node: "a", level: "warn" })).lines.map(({ lost }) => lost)).toEqual([1])
-  }, 90_000)
+  })
 
   it("take no more of Redis than the length of their stream", async () => {
     const { connection, keys } = await bareConnection(new FleetStage())

@@ -162,9 +162,6 @@ it("replaces the process of the handlers on change; attempts in flight are hande
       async () =>
         ((await dev.job(await dev.submit("flow"), "?wait=30")).output as { n: { imported: number } }).n
           .imported,
-      {
-        timeout: 60_000,
-      },
     )
     .toBe(2)
 })

@@ -94,7 +94,7 @@ describe("through a server", () => {
   beforeAll(async () => {
     server = startUmbra(["serve", "--port", "0"], { env: { UMBRA_DATA_DIR: data }, cwd: files.path })
     await server.wrote(/listens on/)
-  }, 60_000)
+  })
   afterAll(async () => {
     server.kill("SIGKILL")
     await server.ended

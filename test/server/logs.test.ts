@@ -134,9 +134,7 @@ describe.each(Object.entries(stores))("the log of a job on %s", (_, open) => {
     const nodes = ["a", "b", "c"].map(id => ({ id, handler: "talks", config: { lines: 40 } }))
     const job = await run("pages", nodes)
     await expect
-      .poll(async () => (await lines(job)).filter(({ message }) => message === "done").length, {
-        timeout: 60_000,
-      })
+      .poll(async () => (await lines(job)).filter(({ message }) => message === "done").length)
       .toBe(3)
     const whole = await lines(job)
     for (const limit of [1, 7]) {

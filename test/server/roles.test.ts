@@ -275,9 +275,7 @@ describe("umbra serve --roles", () => {
     const body = { workflow: "make" }
     await expect.poll(async () => (await ask(front.url, "/workers", {})).body.workers.length).toBe(1)
     const job = await expect
-      .poll(async () => (await ask(front.url, "/jobs", { method: "POST", body })).body.job_id, {
-        timeout: 60_000,
-      })
+      .poll(async () => (await ask(front.url, "/jobs", { method: "POST", body })).body.job_id)
       .toBeTypeOf("string")
       .then(async () => (await ask(front.url, "/jobs", {})).body.jobs[0].job_id as string)
     const kindOf = async () => {

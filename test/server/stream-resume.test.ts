@@ -3,8 +3,9 @@
  * end every change once and in order: what it saw is compared with what the journal says.
  */
 
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { defineHandler } from "../../src/worker/handler.ts"
+import { until } from "../engine/stage.ts"
 import fc from "../support/property.ts"
 import { EventStream, type StreamEvent } from "./event-stream.ts"
 import { ask, openStage, type Stage, type Store, stores } from "./stage.ts"
@@ -86,10 +87,10 @@ describe.each(Object.entries(stores))("a stream that is cut, on %s", (kind, open
       expect((await stages[0]!.ask("/workflows", { method: "POST", body })).status).toBe(201)
     // Both must own a part of the jobs.
     for (const stage of stages)
-      await vi.waitFor(async () => {
-        const { partitions } = (await stage.ask("/ready")).body
-        if (partitions !== 64 / servers) throw new Error(`owns ${partitions}`)
-      })
+      await until(
+        "it owns its part",
+        async () => (await stage.ask("/ready")).body.partitions === 64 / servers,
+      )
   })
   afterAll(async () => {
     await Promise.all(stages.map(stage => stage.close()))

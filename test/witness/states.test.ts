@@ -30,7 +30,7 @@ import { keptProblems, readKept } from "./kept.ts"
 const JOBS = 12
 const DEAD_SECONDS = 3
 /** Reports of aborted runs, and log lines, arrive after the end of their job. */
-const LATE = { timeout: 30_000, interval: 500 }
+const LATE = { interval: 500 }
 const handlers = ["--handlers", resolve(import.meta.dirname, "handlers.js")]
 const now = () => Number(process.hrtime.bigint()) / 1e6
 
