@@ -56,16 +56,16 @@ export default defineConfig({
   resolve: { alias: process.env.UMBRA_TEST_BUILT === "yes" ? [BUILT_THREADS] : [] },
   test: {
     pool: "forks",
-    // The projects below, a second run and Node.js 24 transform a module once: by its content, in node_modules.
+    // Keeps transformed modules in node_modules, by their content: all projects, later runs and Node.js 24 use them.
     experimental: { fsModuleCache: true },
     setupFiles: process.env.UMBRA_TEST_COSTS === undefined ? [] : ["test/support/costs.ts"],
     sequence: { sequencer: LongFirst },
     // Three times as many as a small machine has processors: many tests wait for processes, timers and the disk.
     maxWorkers: 6,
-    // For what hangs, also on a machine that is busy: a process that starts takes twenty seconds there.
+    // For tests that hang. On a busy machine a process takes twenty seconds to start, and a test starts many.
     testTimeout: 900_000,
     hookTimeout: 900_000,
-    // What is polled for has no promised time, unless the test says one.
+    // A poll without a limit of its own proves no time.
     expect: { poll: { timeout: 180_000 } },
     projects: [
       {

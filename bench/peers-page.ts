@@ -75,7 +75,7 @@ function readmeText(run: Run): string {
   const short = (peer: PeerRun, workload: PeerWorkload) => medianOf(run, peer, workload)
   return [
     table(run, chosen, short),
-    `Steps per second, or milliseconds where it says so; ${run.startedAt.slice(0, 10)}, ${cores} cores, everything on one machine${isLoaded(run) ? " **that had other work**" : ""}${run.quick ? ", a short run" : ""}. [How it was measured](docs/concepts/compared.md), all workloads, versions, and what others do better.`,
+    `Steps per second, or milliseconds where it says so; ${run.startedAt.slice(0, 10)}, ${cores} cores, everything on one machine${isLoaded(run) ? " **that was not idle before the run**" : ""}${run.quick ? ", a short run" : ""}. [How it was measured](docs/concepts/compared.md), all workloads, versions, and what others do better.`,
   ].join("\n\n")
 }
 
@@ -85,7 +85,7 @@ function conditions(run: Run): string {
   const { machine, load, startedAt, endedAt } = run
   const [from, to] = [startedAt, endedAt].map(time => time.slice(11, 16))
   const other = isLoaded(run)
-    ? " **Other work ran on the machine:** compare figures of this run with each other only, and expect more from a machine that does nothing else."
+    ? " **The machine was not idle before the run:** compare figures of this run with each other only."
     : ""
   const size = run.quick
     ? ` **A short run** (\`--quick\`): ${run.seconds} s per repetition, ${run.jobs.toLocaleString("en")} jobs in the bulk, and the last workload with ${run.width.toLocaleString("en")} nodes.`

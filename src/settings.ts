@@ -10,7 +10,7 @@ export interface Setting<T> {
   readonly name: string
   /** null: it is not read from the environment. */
   readonly variable: string | null
-  /** The name in version 0.1, whose variable is refused. */
+  /** The name in version 0.1. Variables with either name are refused. */
   readonly former?: string
   readonly default: T
   /** Parses a variable's text, which is not empty. */
@@ -70,11 +70,12 @@ export const SETTINGS_VARIABLE = "UMBRA_SETTINGS"
 function textIn(setting: Setting<unknown>, environment: Environment): string | undefined {
   const { name, variable, former = name } = setting
   if (variable !== null) return environment[variable]?.trim() || undefined
-  const formerVariable = `UMBRA_${former.toUpperCase()}`
-  if (environment[formerVariable] !== undefined)
+  const refused = [name, former].map(each => `UMBRA_${each.toUpperCase()}`)
+  const given = refused.find(each => environment[each] !== undefined)
+  if (given !== undefined)
     throw new UmbraError(
       "E620",
-      `${formerVariable} is not read from the environment. Set ${name} in the configuration file (--config FILE), or with --set ${name}=VALUE.`,
+      `${given} is not read from the environment. Set ${name} in the configuration file (--config FILE), or with --set ${name}=VALUE.`,
     )
   const values = environment[SETTINGS_VARIABLE]
   const text = values === undefined ? undefined : (JSON.parse(values) as Record<string, string>)[name]?.trim()

@@ -65,9 +65,10 @@ describe("S10 settings", () => {
     expect(() => readSettings(engineTable, {}, environment)).toThrow(
       "UMBRA_PARK_AFTER_MS is not read from the environment. Set park_after_ms in the configuration file (--config FILE), or with --set park_after_ms=VALUE.",
     )
-    expect(() => readSettings(feedTable, {}, { UMBRA_FEED_TELL_MS: "5" })).toThrow(
-      "UMBRA_FEED_TELL_MS is not read from the environment. Set feed_notify_ms in the configuration file",
-    )
+    for (const variable of ["UMBRA_FEED_TELL_MS", "UMBRA_FEED_NOTIFY_MS"])
+      expect(() => readSettings(feedTable, {}, { [variable]: "5" })).toThrow(
+        `${variable} is not read from the environment. Set feed_notify_ms in the configuration file`,
+      )
   })
 
   it("a setting may be never where that makes sense, and only there", () => {

@@ -55,12 +55,15 @@ describe("an attempt of a paused job", () => {
     clock.advance(2000)
     const waits = async (node: string) => (await umbra.node(job.id, node)).attempts.map(each => each.waits)
     expect(await waits("b")).toEqual([[{ kind: "paused", from: readyAt, until: null }]])
+    const resumedAt = performance.now()
     await job.resume()
     await job.wait()
+    const took = Math.ceil(performance.now() - resumedAt)
     const [attempt] = (await umbra.node(job.id, "b")).attempts
     // The start is the time of the end less the real time of the run, during which the virtual clock stands still.
     const startedAt = Number(attempt!.started_at)
     expect(startedAt).toBeLessThanOrEqual(readyAt + 2000)
+    expect(startedAt).toBeGreaterThanOrEqual(readyAt + 2000 - took)
     expect(attempt).toMatchObject({
       waits: [{ kind: "paused", from: readyAt, until: startedAt }],
       queued_ms: startedAt - readyAt,
@@ -86,16 +89,19 @@ describe("an attempt of a paused job", () => {
     const waits = async () => (await umbra.node(job.id, "a")).attempts[1]!.waits
     const retried = { kind: "retry", from: failedAt, until: failedAt + 5000 }
     expect(await waits()).toEqual([retried, { kind: "paused", from: failedAt + 5000, until: null }])
+    const resumedAt = performance.now()
     await job.resume()
     await until("it has completed", async () => {
       clock.advance(1)
       return (await job.status()).status === "COMPLETED"
     })
+    const took = Math.ceil(performance.now() - resumedAt)
     const [, attempt] = (await umbra.node(job.id, "a")).attempts
     const { at: endedAt } = (await umbra.events(job.id)).find(({ type }) => type === "node.completed")!
     // Its start is counted back from its end, as above; the clock was moved while it waited to end.
     const startedAt = Number(attempt!.started_at)
     expect(startedAt).toBeLessThanOrEqual(endedAt)
+    expect(startedAt).toBeGreaterThanOrEqual(failedAt + 10_000 - took)
     const end = Math.min(startedAt, failedAt + 10_000)
     expect(attempt!.waits).toEqual([retried, { kind: "paused", from: failedAt + 5000, until: end }])
   })
